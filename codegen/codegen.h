@@ -1,0 +1,56 @@
+/* Code generation: a loop nest becomes C source.
+ *
+ * tt_codegen_passes() in lower.c lists the passes top to bottom: vectorize,
+ * unroll, simplify, promote registers, name repeated loads, verify; then
+ * plan.c lays out workspace and stack, and cprint.c prints.
+ */
+#ifndef TT_CODEGEN_H
+#define TT_CODEGEN_H
+
+#include "ir/ir.h"
+
+enum tt_workspace { TT_WS_STATIC, TT_WS_STACK, TT_WS_ARG };
+
+struct tt_codegen_options {
+  int vector_bytes;  /* 16, 32, 64; 0: --vector=none, plain loops */
+  bool c99;          /* --std=c99: no GNU extension at all */
+  enum tt_workspace workspace;
+  const char *banner; /* text of the comment at the top, without comment
+                         marks; NULL: none */
+  bool entry;         /* also print `void NAME_entry(void **args)`, which
+                         calls NAME_prepare and NAME with pointers in order:
+                         inputs, weights, outputs, prepared, workspace, (then
+                         calls of the runner: see runtime/runner.h) */
+  const char *name;   /* function name; NULL: the program's */
+};
+
+/* The sizes that are known once the nest is planned. */
+struct tt_code_sizes {
+  int64_t workspace_bytes, stack_bytes, prepared_bytes;
+};
+
+/* The C file.  `out` is appended to.  NULL, or why it cannot be printed (a
+ * verifier message: a bug; or a size over a limit). */
+const char *tt_codegen_c(struct tt_arena *, const struct tt_nest *,
+                         const struct tt_codegen_options *,
+                         struct tt_code_sizes *, struct tt_sb *out);
+/* The nest after the passes: for tests and --dump=loops. */
+struct tt_nest tt_codegen_passes(struct tt_arena *, const struct tt_nest *,
+                                 const struct tt_codegen_options *,
+                                 const char **error);
+/* --header: prototypes and NAME_WORKSPACE_BYTES. */
+void tt_codegen_header(const struct tt_program *,
+                       const struct tt_codegen_options *,
+                       const struct tt_code_sizes *, struct tt_sb *out);
+/* --emit-test, --emit-bench: complete C99 programs that link with the
+ * kernel; the test compares with plain loops printed into the test itself. */
+const char *tt_codegen_test(struct tt_arena *, const struct tt_program *,
+                            const struct tt_nest *plain,
+                            const struct tt_codegen_options *,
+                            const struct tt_code_sizes *, struct tt_sb *out);
+const char *tt_codegen_bench(struct tt_arena *, const struct tt_program *,
+                             const struct tt_nest *plain,
+                             const struct tt_codegen_options *,
+                             const struct tt_code_sizes *, struct tt_sb *out);
+
+#endif

@@ -1,0 +1,356 @@
+/* The intermediate representation: the one header that every part includes.
+ *
+ *   program   what to compute: tensors and single-assignment stages
+ *   stmt      how: a loop nest over the same tensors and expressions
+ *
+ * Expressions and statements are immutable once built and live in an arena.
+ * Everything is sized at compile time: a variable runs over 0 <= v < extent.
+ */
+#ifndef TT_IR_H
+#define TT_IR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ir/arena.h"
+#include "ir/types.h"
+
+#define TT_MAX_DIMS 12
+
+/* ---- tensors and variables ------------------------------------------- */
+
+enum tt_role {
+  TT_INPUT,    /* parameter, changes on every call */
+  TT_WEIGHT,   /* parameter of NAME_prepare */
+  TT_OUTPUT,   /* parameter, written */
+  TT_TEMP,     /* result of an intermediate stage, in workspace */
+  TT_CONST,    /* compile-time table */
+  TT_PREPARED, /* written by NAME_prepare, read by NAME */
+  TT_LOCAL     /* made by the schedule: caches, tiles of computed-at stages */
+};
+
+/* Where a TT_LOCAL lives.  TT_REGISTER is a promise that every access has
+ * constant indices once unrolled; it is printed as named variables. */
+enum tt_scope { TT_WORKSPACE, TT_STACK, TT_REGISTER };
+
+/* A dense row-major tensor.  `dims` has `ndim` entries, all >= 1; a scalar
+ * has ndim 0.  Values of an integer input lie in lo..hi (half open) when
+ * has_range. */
+struct tt_tensor {
+  const char *name;
+  enum tt_dtype dtype;
+  enum tt_role role;
+  enum tt_scope scope;
+  int ndim;
+  int64_t dims[TT_MAX_DIMS];
+  bool has_range;
+  int64_t lo, hi;
+  const double *fdata;  /* TT_CONST of a float type: the elements */
+  const int64_t *idata; /* TT_CONST of an integer type or bool */
+  int id;               /* position in program->tensors; -1 for TT_LOCAL */
+};
+
+/* An index that runs over 0 <= v < extent (extent >= 1). */
+struct tt_var {
+  const char *name;
+  int64_t extent;
+  int id; /* unique within a program or a lowering */
+};
+
+/* ---- expressions ------------------------------------------------------ */
+
+struct tt_type {
+  enum tt_dtype dtype;
+  int lanes; /* 1: a scalar */
+};
+
+/* Operators.  Integer arithmetic wraps in the type; DIV and MOD floor for
+ * integers, DIV divides for floats; SHR is arithmetic for signed types.
+ * Comparisons give bool; AND and OR are logical, on bool, and like SELECT
+ * evaluate the right side only when needed (scalars). MIN and MAX are
+ * a < b ? a : b and a > b ? a : b exactly (so NaN in a gives b). */
+enum tt_binop {
+#define TT_BINOP(e, text, prec) TT_##e,
+#include "ir/binop.def"
+#undef TT_BINOP
+  TT_NBINOPS
+};
+
+/* Calls of builtins with one result. */
+enum tt_fn {
+#define TT_FN(e, name, nargs) TT_FN_##e,
+#include "ir/fn.def"
+#undef TT_FN
+  TT_NFNS
+};
+
+enum tt_expr_kind {
+  TT_INT,      /* ival: any integer type or bool */
+  TT_FLT,      /* fval: already rounded to the type */
+  TT_VAR,      /* var: type i64 */
+  TT_LOAD,     /* tensor[idx...]; idx are i64 (or ramps of i64) */
+  TT_BINARY,   /* op(a, b): equal types, save the count of a shift */
+  TT_NEG,      /* -a */
+  TT_NOT,      /* !a of bool, ~a of integers */
+  TT_CAST,     /* a converted to type: wraps, truncates, rounds */
+  TT_SAT,      /* a converted to type: saturates */
+  TT_SELECT,   /* c ? a : b, lazy; c is bool */
+  TT_CALL,     /* fn(args...) */
+  TT_RAMP,     /* a, a+stride, ... : lanes; a scalar i64, ival the stride */
+  TT_BROADCAST /* a in every lane; a scalar */
+};
+
+struct tt_expr {
+  enum tt_expr_kind kind;
+  struct tt_type type;
+  enum tt_binop op;
+  enum tt_fn fn;
+  int64_t ival;
+  double fval;
+  const struct tt_var *var;
+  const struct tt_tensor *tensor;
+  int nargs;                         /* LOAD indices, CALL arguments */
+  const struct tt_expr *const *args; /* LOAD indices, CALL arguments */
+  const struct tt_expr *a, *b, *c;   /* operands; c: SELECT's condition */
+};
+
+/* Constructors: one a kind, no simplification.  All results are owned by the
+ * arena; operands must live at least as long. */
+const struct tt_expr *tt_int(struct tt_arena *, enum tt_dtype, int64_t);
+const struct tt_expr *tt_flt(struct tt_arena *, enum tt_dtype, double);
+/* An i64 constant: an index. */
+const struct tt_expr *tt_idx(struct tt_arena *, int64_t);
+const struct tt_expr *tt_bool(struct tt_arena *, bool);
+/* The zero of any type. */
+const struct tt_expr *tt_zero(struct tt_arena *, enum tt_dtype);
+const struct tt_expr *tt_var_ref(struct tt_arena *, const struct tt_var *);
+/* `n` indices, copied. */
+const struct tt_expr *tt_load(struct tt_arena *, const struct tt_tensor *,
+                              int n, const struct tt_expr *const *idx);
+const struct tt_expr *tt_binary(struct tt_arena *, enum tt_binop,
+                                const struct tt_expr *, const struct tt_expr *);
+const struct tt_expr *tt_neg(struct tt_arena *, const struct tt_expr *);
+const struct tt_expr *tt_not(struct tt_arena *, const struct tt_expr *);
+const struct tt_expr *tt_cast(struct tt_arena *, enum tt_dtype,
+                              const struct tt_expr *);
+const struct tt_expr *tt_sat(struct tt_arena *, enum tt_dtype,
+                             const struct tt_expr *);
+const struct tt_expr *tt_select(struct tt_arena *, const struct tt_expr *cond,
+                                const struct tt_expr *then,
+                                const struct tt_expr *otherwise);
+const struct tt_expr *tt_call(struct tt_arena *, enum tt_fn, enum tt_dtype,
+                              int n, const struct tt_expr *const *args);
+const struct tt_expr *tt_ramp(struct tt_arena *, const struct tt_expr *base,
+                              int64_t stride, int lanes);
+const struct tt_expr *tt_broadcast(struct tt_arena *, const struct tt_expr *,
+                                   int lanes);
+
+/* Index arithmetic with constant folding at the leaves (x+0, x*1, c1 op c2),
+ * all i64 scalars. */
+const struct tt_expr *tt_iadd(struct tt_arena *, const struct tt_expr *,
+                              const struct tt_expr *);
+const struct tt_expr *tt_isub(struct tt_arena *, const struct tt_expr *,
+                              const struct tt_expr *);
+const struct tt_expr *tt_imul(struct tt_arena *, const struct tt_expr *,
+                              int64_t);
+const struct tt_expr *tt_idiv(struct tt_arena *, const struct tt_expr *,
+                              int64_t);
+const struct tt_expr *tt_imod(struct tt_arena *, const struct tt_expr *,
+                              int64_t);
+const struct tt_expr *tt_imin(struct tt_arena *, const struct tt_expr *,
+                              const struct tt_expr *);
+const struct tt_expr *tt_imax(struct tt_arena *, const struct tt_expr *,
+                              const struct tt_expr *);
+
+bool tt_is_int(const struct tt_expr *, int64_t value); /* that constant */
+/* Structural equality; variables and tensors by identity. */
+bool tt_expr_equal(const struct tt_expr *, const struct tt_expr *);
+/* Does the variable, or any load of the tensor, occur? */
+bool tt_expr_uses_var(const struct tt_expr *, const struct tt_var *);
+bool tt_expr_uses_tensor(const struct tt_expr *, const struct tt_tensor *);
+
+/* Rebuild bottom-up.  `fn` sees each node after its operands were rewritten
+ * and returns it or a replacement.  Unchanged subtrees are shared. */
+typedef const struct tt_expr *tt_rewrite_fn(void *ctx, struct tt_arena *,
+                                            const struct tt_expr *);
+const struct tt_expr *tt_expr_rewrite(struct tt_arena *,
+                                      const struct tt_expr *,
+                                      tt_rewrite_fn *fn, void *ctx);
+/* Visit every node, operands first. */
+typedef void tt_visit_fn(void *ctx, const struct tt_expr *);
+void tt_expr_visit(const struct tt_expr *, tt_visit_fn *fn, void *ctx);
+/* Replace variables: vars[i] by repl[i]. */
+const struct tt_expr *tt_expr_subst(struct tt_arena *, const struct tt_expr *,
+                                    int n, const struct tt_var *const *vars,
+                                    const struct tt_expr *const *repl);
+
+const char *tt_binop_text(enum tt_binop);
+int tt_binop_prec(enum tt_binop);
+const char *tt_fn_name(enum tt_fn);
+int tt_fn_nargs(enum tt_fn);
+
+/* ---- programs --------------------------------------------------------- */
+
+enum tt_red {
+  TT_RED_NONE,
+  TT_RED_SUM,
+  TT_RED_PROD,
+  TT_RED_MIN,
+  TT_RED_MAX,
+  TT_RED_ANY,
+  TT_RED_ALL
+};
+
+/* out[spatial...] = value                          (red == NONE), or
+ * out[spatial...] = red over reduce where(...) of value.
+ * The spatial axes are those of `out`, in order: spatial[i]->extent ==
+ * out->dims[i].  A reduction is never nested in a value: the frontend makes
+ * it a stage of its own.  argmax/argmin arrive as two stages (the extremum,
+ * then the min of the indices that attain it).  Reads outside a tensor are
+ * never evaluated: they stand under a SELECT, or under `where`. */
+struct tt_stage {
+  struct tt_tensor *out;
+  int nspatial, nreduce;
+  const struct tt_var *const *spatial;
+  const struct tt_var *const *reduce;
+  enum tt_red red;
+  const struct tt_expr *value;
+  const struct tt_expr *where; /* NULL: always; bool */
+  bool prepare;                /* depends on weights and constants alone */
+  int id;                      /* position in program->stages */
+};
+
+/* One call in a schedule block: `stage.primitive(args)`. */
+enum tt_sarg_kind { TT_SARG_ID, TT_SARG_INT, TT_SARG_STR, TT_SARG_ANY,
+                    TT_SARG_SET };
+struct tt_sarg {
+  const char *key; /* NULL: positional */
+  enum tt_sarg_kind kind;
+  const char *str;      /* ID, STR */
+  int64_t ival;         /* INT */
+  int nset;             /* SET: {1, 2, 4}; ANY: `?` */
+  const int64_t *set;
+};
+struct tt_scall {
+  const char *stage, *primitive;
+  int nargs;
+  const struct tt_sarg *args;
+  const void *span; /* opaque to all but the frontend's diagnostics */
+};
+struct tt_sblock {
+  const char *name; /* NULL: unnamed */
+  int ncalls;
+  const struct tt_scall *calls;
+};
+
+struct tt_program {
+  struct tt_arena *arena; /* owns all of it */
+  const char *name;       /* the C function */
+  int ntensors;
+  struct tt_tensor **tensors; /* in order of declaration or definition */
+  int nstages;
+  struct tt_stage **stages; /* in order of definition: producers first */
+  int nvars;                /* next free tt_var.id */
+  int nblocks;
+  const struct tt_sblock *blocks;
+};
+
+/* The identity of a reduction in a type: 0, 1, the highest, the lowest
+ * (infinities for floats), false, true. */
+const struct tt_expr *tt_red_identity(struct tt_arena *, enum tt_red,
+                                      enum tt_dtype);
+/* acc ∘ x of a reduction. */
+const struct tt_expr *tt_red_combine(struct tt_arena *, enum tt_red,
+                                     const struct tt_expr *acc,
+                                     const struct tt_expr *x);
+const char *tt_red_name(enum tt_red);
+/* Elements of the tensor; the frontend has checked that it fits. */
+int64_t tt_tensor_size(const struct tt_tensor *);
+/* Row-major stride of a dimension, in elements. */
+int64_t tt_tensor_stride(const struct tt_tensor *, int dim);
+/* The stage that defines a tensor, or NULL. O(stages). */
+struct tt_stage *tt_stage_of(const struct tt_program *,
+                             const struct tt_tensor *);
+/* Arithmetic operations of the program done once (a multiply and an add are
+ * two), counting every point of every reduction: for GFLOP/s. */
+double tt_program_flops(const struct tt_program *);
+
+/* Builders, used by the frontend and by tests. */
+struct tt_program *tt_program_new(struct tt_arena *, const char *name);
+struct tt_tensor *tt_program_tensor(struct tt_program *, const char *name,
+                                    enum tt_role, enum tt_dtype, int ndim,
+                                    const int64_t *dims);
+const struct tt_var *tt_program_var(struct tt_program *, const char *name,
+                                    int64_t extent);
+struct tt_stage *tt_program_stage(struct tt_program *, struct tt_tensor *out,
+                                  const struct tt_var *const *spatial,
+                                  enum tt_red, int nreduce,
+                                  const struct tt_var *const *reduce,
+                                  const struct tt_expr *value,
+                                  const struct tt_expr *where);
+
+/* ---- loop nests ------------------------------------------------------- */
+
+enum tt_for_kind { TT_SERIAL, TT_UNROLL, TT_VECTOR, TT_PARALLEL };
+
+enum tt_stmt_kind {
+  TT_FOR,   /* for (var = 0; var < var->extent; var++) body */
+  TT_STORE, /* tensor[idx...] = value */
+  TT_IF,    /* if (cond) body [else other] */
+  TT_SEQ,   /* items in order */
+  TT_ALLOC  /* tensor (TT_LOCAL) lives during body, contents undefined */
+};
+
+struct tt_stmt {
+  enum tt_stmt_kind kind;
+  enum tt_for_kind for_kind;
+  int lanes; /* TT_VECTOR loops: lanes of the target's vectors to use; the
+                loop's extent may be larger or no multiple */
+  const struct tt_var *var;
+  const struct tt_tensor *tensor;
+  int nidx;
+  const struct tt_expr *const *idx;
+  const struct tt_expr *value; /* STORE */
+  const struct tt_expr *cond;  /* IF */
+  int nitems;
+  const struct tt_stmt *const *items;  /* SEQ */
+  const struct tt_stmt *body, *other;
+  const char *comment; /* printed above the statement; NULL: none */
+};
+
+const struct tt_stmt *tt_for(struct tt_arena *, enum tt_for_kind, int lanes,
+                             const struct tt_var *, const struct tt_stmt *);
+const struct tt_stmt *tt_store(struct tt_arena *, const struct tt_tensor *,
+                               int n, const struct tt_expr *const *idx,
+                               const struct tt_expr *value);
+const struct tt_stmt *tt_if(struct tt_arena *, const struct tt_expr *cond,
+                            const struct tt_stmt *body,
+                            const struct tt_stmt *other);
+/* Flattens nested sequences; NULL items are dropped; one item is itself;
+ * none gives an empty TT_SEQ. */
+const struct tt_stmt *tt_seq(struct tt_arena *, int n,
+                             const struct tt_stmt *const *items);
+const struct tt_stmt *tt_alloc_stmt(struct tt_arena *,
+                                    const struct tt_tensor *,
+                                    const struct tt_stmt *body);
+const struct tt_stmt *tt_comment(struct tt_arena *, const char *text,
+                                 const struct tt_stmt *);
+/* Rebuild with `fn` applied to every expression (index, value, condition);
+ * fn is the whole-expression rewriter, not called per node. */
+const struct tt_stmt *tt_stmt_map_exprs(struct tt_arena *,
+                                        const struct tt_stmt *,
+                                        tt_rewrite_fn *fn, void *ctx);
+
+/* What lowering a schedule gives. `prepare` is NULL when the program has no
+ * weights. Main reads TT_PREPARED tensors, never TT_WEIGHT ones. */
+struct tt_nest {
+  const struct tt_program *program;
+  const struct tt_stmt *prepare;
+  const struct tt_stmt *body;
+  int nprepared;
+  struct tt_tensor *const *prepared; /* in the order they lie in memory */
+  int ntemps;
+  struct tt_tensor *const *temps; /* TT_TEMP that live for the whole call */
+};
+
+#endif

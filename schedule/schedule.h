@@ -1,0 +1,156 @@
+/* Schedules as data.
+ *
+ * For every stage: a tree of loops (axes, splits, fusions), an order of its
+ * leaves with their kinds, where the stage is computed, and its caches.  A
+ * primitive edits this data after checking that the result cannot change;
+ * nothing is lowered until a candidate is built.  Features are computed from
+ * it directly.
+ */
+#ifndef TT_SCHEDULE_H
+#define TT_SCHEDULE_H
+
+#include "ir/ir.h"
+
+#define TT_MAX_LOOPS 48 /* loops of one stage, leaves or not */
+#define TT_MAX_CACHES 8
+
+enum tt_node { TT_AXIS, TT_SPLIT_OUTER, TT_SPLIT_INNER, TT_FUSED };
+enum tt_tail { TT_TAIL_PEEL, TT_TAIL_GUARD, TT_TAIL_SHIFT };
+
+/* One loop of a stage.  Handles are positions in tt_stage_schedule.loops and
+ * never change. */
+struct tt_loop {
+  const char *name;
+  enum tt_node node;
+  bool reduce;
+  enum tt_for_kind kind; /* of a leaf */
+  int lanes;             /* TT_VECTOR */
+  const struct tt_var *axis; /* TT_AXIS */
+  int parent;            /* TT_SPLIT_*: the loop that was split */
+  int other;             /* TT_SPLIT_*: the other half */
+  int64_t factor;        /* TT_SPLIT_*: extent of the inner loop */
+  enum tt_tail tail;
+  int fused_outer, fused_inner; /* TT_FUSED */
+  int child[2];          /* what this loop became: split outer/inner, or the
+                            fused loop twice; -1: a leaf */
+  int64_t extent;        /* for the whole axis, tails rounded up */
+};
+
+struct tt_cache_read {
+  const char *name;
+  const struct tt_tensor *tensor;
+  int loop;      /* filled at the top of this loop's body; -1: before all */
+  int nlayout;   /* loops of the stage that index the cache, outermost first;
+                    0: the layout of the tensor's own dimensions */
+  int layout[TT_MAX_DIMS];
+  int lanes;     /* vectorize the fill; 0: plain */
+};
+
+enum tt_place { TT_ROOT, TT_INLINE, TT_AT };
+
+struct tt_stage_schedule {
+  const struct tt_stage *stage;
+  int nloops;
+  struct tt_loop loops[TT_MAX_LOOPS];
+  int norder;
+  int order[TT_MAX_LOOPS]; /* leaves, outermost first */
+  enum tt_place place;
+  int at_stage, at_loop;   /* TT_AT: position of the consumer, its loop */
+  int cache_write;         /* register accumulators inside this loop; -2:
+                              none; -1: outside all loops */
+  int ncaches;
+  struct tt_cache_read caches[TT_MAX_CACHES];
+};
+
+struct tt_schedule {
+  const struct tt_program *program;
+  struct tt_arena *arena;
+  bool strict_fp;
+  int nstages;
+  struct tt_stage_schedule *stages; /* as program->stages */
+  int ncalls, capcalls;
+  struct tt_scall *calls; /* what was applied, in order: the text form */
+  const char *error; /* why the last primitive was refused; names the loops */
+};
+
+/* Every stage at root, plain serial loops: spatial axes, then reduction. */
+struct tt_schedule *tt_schedule_new(struct tt_arena *,
+                                    const struct tt_program *,
+                                    bool strict_fp);
+
+/* The primitives.  Each returns false and sets s->error, changing nothing,
+ * when it would be illegal.  `stage` is a position, loops are names' handles
+ * (tt_find_loop). */
+int tt_find_stage(const struct tt_schedule *, const char *name); /* or -1 */
+int tt_find_loop(const struct tt_schedule *, int stage, const char *name);
+/* i -> outer (keeps the name of i) of ceil(extent/factor), inner `name` of
+ * `factor`.  Returns the inner loop or -1; the outer one is the other half
+ * (loops[inner].other). */
+int tt_split(struct tt_schedule *, int stage, int loop, int64_t factor,
+             const char *inner_name, enum tt_tail);
+/* Returns the fused loop (named `name` or as the outer) or -1. */
+int tt_fuse(struct tt_schedule *, int stage, int outer, int inner,
+            const char *name);
+/* The named leaves take, in this order, the positions they hold now. */
+bool tt_reorder(struct tt_schedule *, int stage, int n, const int *loops);
+bool tt_unroll(struct tt_schedule *, int stage, int loop);
+bool tt_vectorize(struct tt_schedule *, int stage, int loop, int lanes);
+bool tt_parallel(struct tt_schedule *, int stage, int loop);
+bool tt_inline(struct tt_schedule *, int stage);
+bool tt_compute_at(struct tt_schedule *, int stage, int consumer, int loop);
+bool tt_compute_root(struct tt_schedule *, int stage);
+bool tt_cache_write(struct tt_schedule *, int stage, int loop);
+bool tt_cache_read(struct tt_schedule *, int stage,
+                   const struct tt_tensor *, int loop, int nlayout,
+                   const int *layout, int lanes, const char *name);
+
+/* ---- the text form ---- */
+/* Apply one call, or a block.  false: s->error (and *bad the call). */
+bool tt_schedule_call(struct tt_schedule *, const struct tt_scall *);
+bool tt_schedule_apply(struct tt_schedule *, const struct tt_sblock *,
+                       const struct tt_scall **bad);
+/* `schedule { ... }` that reads back to the same state. */
+void tt_schedule_print(const struct tt_schedule *, struct tt_sb *);
+
+/* ---- lowering ---- */
+/* The loop nest of a schedule, unsimplified vectors and unrolls still marked
+ * on loops.  false: *error says why (a size over a limit). */
+bool tt_schedule_lower(struct tt_arena *, const struct tt_schedule *,
+                       struct tt_nest *out, const char **error);
+/* The naive nest: what plain C a person would write. */
+bool tt_plain_nest(struct tt_arena *, const struct tt_program *,
+                   struct tt_nest *out, const char **error);
+
+/* ---- the derived space ---- */
+struct tt_target_model { /* what the space and the default schedule assume */
+  int vector_bytes;      /* 16, 32, 64; 0: no vectors */
+  int registers;         /* vector registers: 16, 32 */
+  int64_t l1, l2, l3;    /* bytes */
+  int threads;
+};
+
+enum tt_knob_kind { TT_KNOB_FACTOR, TT_KNOB_CHOICE };
+struct tt_knob {
+  const char *name; /* "C.m0" */
+  enum tt_knob_kind kind;
+  int n;                 /* number of values */
+  const int64_t *values; /* factors, or choices 0..n-1 */
+};
+/* S_e: a vector of knobs; a configuration has an index in each. */
+struct tt_space {
+  int nknobs;
+  struct tt_knob *knobs;
+  double size; /* number of configurations */
+  void *rules; /* private */
+};
+struct tt_space *tt_space_new(struct tt_arena *, const struct tt_program *,
+                              const struct tt_target_model *, bool strict_fp);
+/* The schedule of a configuration, by calling primitives; NULL if it is
+ * illegal or exceeds a limit (rejected before building). */
+struct tt_schedule *tt_space_schedule(struct tt_arena *,
+                                      const struct tt_space *,
+                                      const int *config);
+/* The configuration of the default schedule (--trials=0). */
+void tt_space_default(const struct tt_space *, int *config);
+
+#endif

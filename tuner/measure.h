@@ -1,0 +1,68 @@
+/* Measurement: candidates are printed, built in parallel, run in limited
+ * children, checked against the reference and timed (runtime/runner.h).
+ */
+#ifndef TT_MEASURE_H
+#define TT_MEASURE_H
+
+#include "codegen/codegen.h"
+#include "schedule/schedule.h"
+
+enum tt_outcome {
+#define TT_OUTCOME(e, name, text) TT_OUT_##e,
+#include "tuner/outcome.def"
+#undef TT_OUTCOME
+  TT_NOUTCOMES
+};
+const char *tt_outcome_name(enum tt_outcome); /* "wrong" */
+const char *tt_outcome_text(enum tt_outcome); /* "wrong result" */
+
+struct tt_measure_options {
+  const char *cc;      /* compiler command, split like a shell's words */
+  const char *cflags;  /* likewise */
+  int jobs;            /* builds at once */
+  int threads;         /* OMP_NUM_THREADS of the child; pinned when 1 */
+  double timeout;      /* seconds a candidate may run in all */
+  uint64_t seed;       /* of the inputs */
+  struct tt_codegen_options codegen;
+};
+
+struct tt_result {
+  enum tt_outcome outcome;
+  double seconds;  /* a call: the minimum over repeats (0 on failure) */
+  double spread;   /* (median - min) / min of the repeats */
+  double max_error; /* largest error seen, as a share of the tolerance */
+  double build_seconds, run_seconds;
+  const char *message; /* first line of the compiler's or checker's words;
+                          NULL or owned by the measurer's arena */
+};
+
+struct tt_measurer;
+
+/* Makes the private temporary directory, builds the plain loops, runs and
+ * times them, checks them against the interpreter at a sample of points (all
+ * points when the program is small) and keeps their outputs as the reference.
+ * NULL and *error when the toolchain does not work (exit 4).  *plain gets
+ * the result of the plain loops. */
+struct tt_measurer *tt_measurer_new(const struct tt_program *,
+                                    const struct tt_measure_options *,
+                                    struct tt_result *plain,
+                                    const char **error);
+/* Removes the directory and ends all children. */
+void tt_measurer_free(struct tt_measurer *);
+/* Measure `n` schedules; results[i] for schedules[i].  `best` (seconds, 0:
+ * none) lets losers be given up early.  `done` is called after each one, in
+ * order of completion, and may be NULL; when it returns false the rest of
+ * the batch is abandoned (outcome TT_OUT_CANCELLED).  Returns false when the
+ * toolchain itself has failed (*error). */
+typedef bool tt_measured_fn(void *ctx, int i, const struct tt_result *);
+bool tt_measure(struct tt_measurer *, int n,
+                struct tt_schedule *const *schedules, double best,
+                struct tt_result *results, tt_measured_fn *done, void *ctx,
+                const char **error);
+/* Time finalists again in turns (A B A B ...); seconds and spread of each
+ * are replaced.  schedules[0] is the incumbent. */
+bool tt_measure_finalists(struct tt_measurer *, int n,
+                          struct tt_schedule *const *schedules,
+                          struct tt_result *results, const char **error);
+
+#endif

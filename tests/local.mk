@@ -1,0 +1,31 @@
+# Tests: programs with cmocka, and .tap scripts that run tcc-tune.  No test
+# sees the user's own history.
+TEST_EXTENSIONS = .tap
+TAP_LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) \
+	$(top_srcdir)/build-aux/tap-driver.sh
+TAP_LOG_COMPILER = $(SHELL)
+AM_TESTS_ENVIRONMENT = \
+	abs_top_srcdir='$(abs_top_srcdir)'; export abs_top_srcdir; \
+	abs_top_builddir='$(abs_top_builddir)'; export abs_top_builddir; \
+	TT_VERSION='$(PACKAGE_VERSION)'; export TT_VERSION; \
+	HOME='$(abs_top_builddir)/tests/scratch/home'; export HOME; \
+	XDG_CACHE_HOME="$$HOME/cache"; export XDG_CACHE_HOME;
+
+EXTRA_DIST += tests/lib.sh $(TAP_TESTS)
+TAP_TESTS = tests/layering.tap
+TESTS += $(TAP_TESTS)
+
+clean-local: clean-scratch
+clean-scratch:
+	-test ! -d tests/scratch || chmod -R u+rwx tests/scratch
+	-rm -rf tests/scratch
+.PHONY: clean-scratch
+
+# ---- the command line ----------------------------------------------------
+if HAVE_CMOCKA
+check_PROGRAMS += tests/test-options
+TESTS += tests/test-options
+tests_test_options_SOURCES = tests/test-options.c
+tests_test_options_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_options_LDADD = tuner/libcli.a ir/libir.a $(CMOCKA_LIBS)
+endif

@@ -1,0 +1,273 @@
+/* The command line: parsing, errors with suggestions, and the words that an
+ * emitted file keeps. */
+#include "config.h"
+
+#include "tuner/options.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tuner/banner.h"
+
+#define WORDS(...)                                                             \
+  (const char *const[]){__VA_ARGS__},                                          \
+      (int)(sizeof(const char *const[]){__VA_ARGS__} / sizeof(char *))
+
+static struct tt_arena *arena;
+
+static int
+setup(void **state)
+{
+  (void)state;
+  arena = tt_arena_new();
+  return 0;
+}
+
+static int
+teardown(void **state)
+{
+  (void)state;
+  tt_arena_free(arena);
+  return 0;
+}
+
+static struct tt_options
+parse(const char *const *words, int n)
+{
+  struct tt_options o = tt_options_none();
+  const char *error = NULL;
+  if (!tt_options_parse(arena, n, words, &o, &error))
+    fail_msg("%s", error);
+  return o;
+}
+
+static const char *
+refused(const char *const *words, int n)
+{
+  struct tt_options o = tt_options_none();
+  const char *error = NULL;
+  if (tt_options_parse(arena, n, words, &o, &error))
+    assert_false(tt_options_finish(arena, &o, &error));
+  assert_non_null(error);
+  assert_null(strchr(error, '\n'));
+  return error;
+}
+
+static void
+test_spellings(void **state)
+{
+  (void)state;
+  struct tt_options o = parse(WORDS("-DM=1", "-D", "N=2", "-o", "a.c", "-Iinc",
+                                    "-MD", "-MFx.d", "--trials=7", "--time",
+                                    "1.5", "--vector=256", "-q", "in.te"));
+  assert_int_equal(o.defines.n, 2);
+  assert_string_equal(o.defines.items[0], "M=1");
+  assert_string_equal(o.defines.items[1], "N=2");
+  assert_string_equal(o.output, "a.c");
+  assert_string_equal(o.include_dirs.items[0], "inc");
+  assert_true(o.deps);
+  assert_string_equal(o.deps_file, "x.d");
+  assert_int_equal(o.trials, 7);
+  assert_true(o.time == 1.5);
+  assert_int_equal(o.vector_bits, 256);
+  assert_true(o.quiet);
+  assert_string_equal(o.input, "in.te");
+  o = parse(WORDS("--", "--odd.te"));
+  assert_string_equal(o.input, "--odd.te");
+}
+
+static void
+test_choices(void **state)
+{
+  (void)state;
+  struct tt_options o =
+      parse(WORDS("--std=c99", "--workspace=arg", "--search=random",
+                  "--model=none", "--dump=loops", "--progress=json"));
+  assert_int_equal(o.std, TT_STD_C99);
+  assert_int_equal(o.workspace, TT_WS_ARG);
+  assert_int_equal(o.search, 1);
+  assert_int_equal(o.model, 1);
+  assert_int_equal(o.dump, TT_DUMP_LOOPS);
+  assert_int_equal(o.progress, TT_PROGRESS_JSON);
+}
+
+static void
+test_defaults(void **state)
+{
+  (void)state;
+  const char *error;
+  struct tt_options o = parse(WORDS("a.te", "-o", "a.c"));
+  assert_true(tt_options_finish(arena, &o, &error));
+  assert_true(o.time == 60);
+  assert_int_equal(o.trials, TT_NOT_GIVEN);
+  assert_int_equal(o.std, TT_STD_GNU11);
+  assert_int_equal(o.vector_bits, TT_NOT_GIVEN);
+  assert_int_equal(o.threads, 1);
+  assert_string_equal(o.cflags, "-O3 -march=native");
+  /* A number of trials is a budget of its own. */
+  o = parse(WORDS("a.te", "-o", "a.c", "--trials=3"));
+  assert_true(tt_options_finish(arena, &o, &error));
+  assert_true(o.time == 0);
+  o = parse(WORDS("a.te", "-o", "a.c", "--std=c99"));
+  assert_true(tt_options_finish(arena, &o, &error));
+  assert_int_equal(o.vector_bits, 0);
+}
+
+static void
+test_suggestions(void **state)
+{
+  (void)state;
+  assert_string_equal(refused(WORDS("--trails=5")),
+                      "unknown option '--trails'; did you mean '--trials'?");
+  assert_string_equal(refused(WORDS("--shedule", "x")),
+                      "unknown option '--shedule'; did you mean "
+                      "'--schedule'?");
+  assert_string_equal(refused(WORDS("--zzzzzzzz")),
+                      "unknown option '--zzzzzzzz'; --help lists them all");
+  assert_string_equal(refused(WORDS("-x")),
+                      "unknown option '-x'; --help lists them all");
+}
+
+static void
+test_bad_values(void **state)
+{
+  (void)state;
+  assert_string_equal(refused(WORDS("--trials=many")),
+                      "--trials 'many': a whole number from 0 to 1000000000 "
+                      "expected");
+  assert_string_equal(refused(WORDS("--seed=99999999999999999999")),
+                      "--seed '99999999999999999999': a whole number of at "
+                      "least 0 expected");
+  assert_string_equal(refused(WORDS("--time=-1")),
+                      "--time '-1': a number of at least 0 expected");
+  assert_string_equal(refused(WORDS("--time=nan")),
+                      "--time 'nan': a number of at least 0 expected");
+  assert_string_equal(refused(WORDS("--vector=100")),
+                      "--vector '100': 128, 256, 512 or none expected");
+  assert_string_equal(refused(WORDS("--std=c89")),
+                      "--std 'c89': c99 or gnu11 expected");
+  assert_string_equal(refused(WORDS("-D", "M")), "-D 'M': NAME=VALUE expected");
+  assert_string_equal(refused(WORDS("-o")), "-o needs a value: -o FILE");
+  assert_string_equal(refused(WORDS("--check=1")), "--check takes no value");
+  assert_string_equal(refused(WORDS("a.te", "b.te")),
+                      "two inputs, 'a.te' and 'b.te'; one file is compiled "
+                      "at a time");
+}
+
+static void
+test_together(void **state)
+{
+  (void)state;
+  refused(WORDS("-o", "a.c"));
+  refused(WORDS("a.te"));
+  refused(WORDS("a.te", "--dump=ast", "--header=a.h"));
+  refused(WORDS("a.te", "-o", "a.c", "-MF", "a.d"));
+  refused(WORDS("a.te", "-o", "-", "-MD"));
+  refused(WORDS("a.te", "-o", "-", "--check"));
+  refused(WORDS("a.te", "-o", "a.c", "--check", "--schedule=s"));
+  refused(WORDS("a.te", "-o", "a.c", "--std=c99", "--vector=256"));
+}
+
+static void
+test_every_option_is_found(void **state)
+{
+  (void)state;
+  const char *name, *alias;
+  int n = 0;
+  struct tt_sb help = {0};
+  tt_options_help(&help);
+  while (tt_options_name(n, &name, &alias)) {
+    struct tt_options o = tt_options_none();
+    const char *error = NULL;
+    const char *words[2] = {name, "8"};
+    if (!tt_options_parse(arena, 2, words, &o, &error))
+      assert_null(strstr(error, "unknown"));
+    assert_non_null(strstr(help.s, name));
+    n++;
+  }
+  assert_true(n > 20);
+  tt_sb_free(&help);
+}
+
+/* What is kept in an emitted file gives the same options when read back. */
+static void
+test_code_words(void **state)
+{
+  (void)state;
+  const char *error = NULL;
+  struct tt_options o =
+      parse(WORDS("--vector=256", "--workspace=arg", "--strict-fp", "-D", "M=5",
+                  "-D", "S=it's \\ */", "--trials=9", "-o", "dir/x.c", "x.te"));
+  struct tt_sb words = {0}, text = {0};
+  tt_options_code_words(&o, &words);
+  const struct tt_banner_measured measured = {
+      "18.7 ms a call", "largest error 0.1", "some CPU", "cc 12 -O3"};
+  struct tt_banner b = {.kernel = "x",
+                        .source = "x.te",
+                        .code_words = words.s,
+                        .measured = &measured,
+                        .schedule = "schedule {\n  C.unroll(k);\n}\n"};
+  tt_banner_print(&text, &b);
+  assert_ptr_equal(strstr(text.s, "*/"), text.s + text.len - 3);
+  assert_null(strstr(text.s, "dir"));
+
+  struct tt_options back;
+  assert_true(tt_banner_options(arena, text.s, &back, &error));
+  assert_int_equal(back.vector_bits, 256);
+  assert_int_equal(back.workspace, TT_WS_ARG);
+  assert_true(back.strict_fp);
+  assert_string_equal(back.defines.items[0], "M=5");
+  assert_int_equal(back.trials, TT_NOT_GIVEN);
+
+  struct tt_options mine = parse(WORDS("-D", "M=6", "--vector=512"));
+  tt_options_inherit(arena, &mine, &back);
+  assert_int_equal(mine.vector_bits, 512);
+  assert_int_equal(mine.workspace, TT_WS_ARG);
+  assert_int_equal(mine.defines.n, 2);
+  assert_string_equal(mine.defines.items[0], "M=6");
+
+  /* Stripping leaves what a run without measuring writes. */
+  struct tt_sb bare = {0};
+  b.measured = NULL;
+  tt_banner_print(&bare, &b);
+  size_t n = text.len;
+  assert_string_equal(tt_banner_strip(arena, text.s, &n), bare.s);
+  assert_int_equal(n, bare.len);
+  tt_sb_free(&words);
+  tt_sb_free(&text);
+  tt_sb_free(&bare);
+}
+
+static void
+test_no_banner(void **state)
+{
+  (void)state;
+  struct tt_options o;
+  const char *error = NULL;
+  assert_true(tt_banner_options(arena, "schedule { }\n", &o, &error));
+  assert_int_equal(o.vector_bits, TT_NOT_GIVEN);
+  assert_false(tt_banner_options(
+      arena, "/*\n * command: tcc-tune --nonsense\n */\n", &o, &error));
+  assert_non_null(strstr(error, "--nonsense"));
+}
+
+int
+main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_spellings),
+      cmocka_unit_test(test_choices),
+      cmocka_unit_test(test_defaults),
+      cmocka_unit_test(test_suggestions),
+      cmocka_unit_test(test_bad_values),
+      cmocka_unit_test(test_together),
+      cmocka_unit_test(test_every_option_is_found),
+      cmocka_unit_test(test_code_words),
+      cmocka_unit_test(test_no_banner),
+  };
+  return cmocka_run_group_tests(tests, setup, teardown);
+}

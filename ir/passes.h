@@ -38,6 +38,9 @@ struct tt_affine {
 struct tt_affine tt_affine_of(struct tt_arena *, const struct tt_expr *);
 const struct tt_expr *tt_affine_expr(struct tt_arena *,
                                      const struct tt_affine *);
+/* A total order, the same in every run: variables by id first, then by
+ * structure.  0 exactly when tt_expr_equal(). */
+int tt_expr_compare(const struct tt_expr *, const struct tt_expr *);
 /* Coefficient of a variable if the expression is affine in it: *coef is set
  * (0 when it does not occur) and true returned; false if it stands inside an
  * opaque term. */

@@ -1,6 +1,14 @@
 noinst_LIBRARIES += ir/libir.a
 ir_libir_a_SOURCES = \
+	ir/affine.c \
 	ir/arena.c ir/arena.h \
+	ir/bounds.h \
 	ir/diag.c ir/diag.h ir/diag.def \
-	ir/ir.h ir/expr.c ir/stmt.c ir/program.c \
+	ir/dump.c \
+	ir/expr.c ir/ir.h ir/binop.def ir/fn.def \
+	ir/interval.c \
+	ir/passes.h \
+	ir/program.c \
+	ir/stmt.c \
+	ir/sum.h \
 	ir/types.c ir/types.h ir/types.def

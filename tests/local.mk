@@ -29,3 +29,13 @@ tests_test_options_SOURCES = tests/test-options.c
 tests_test_options_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_options_LDADD = tuner/libcli.a ir/libir.a $(CMOCKA_LIBS)
 endif
+
+# ---- the history ---------------------------------------------------------
+if HAVE_CMOCKA
+check_PROGRAMS += tests/test_history
+TESTS += tests/test_history
+tests_test_history_SOURCES = tests/test_history.c
+tests_test_history_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) $(SQLITE_CFLAGS)
+tests_test_history_LDADD = tuner/libtuner.a ir/libir.a $(CMOCKA_LIBS) \
+	$(SQLITE_LIBS)
+endif

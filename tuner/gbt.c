@@ -50,9 +50,9 @@ static bool
 set_params(struct gbt *g, BoosterHandle b)
 {
   static const char *const fixed[][2] = {
-      {"verbosity", "0"},     {"booster", "gbtree"},
-      {"max_depth", "3"},     {"eta", "0.3"},
-      {"gamma", "0.0001"},    {"min_child_weight", "1"},
+      {"verbosity", "0"},      {"booster", "gbtree"},
+      {"max_depth", "3"},      {"eta", "0.3"},
+      {"gamma", "0.0001"},     {"min_child_weight", "1"},
       {"tree_method", "hist"}, {"objective", "rank:pairwise"},
       {"max_bin", "64"}};
   char text[32];

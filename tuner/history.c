@@ -241,8 +241,8 @@ open_file(const char *path, bool create, const char **error)
   h = tt_xmalloc(sizeof *h);
   memset(h, 0, sizeof *h);
   rc = sqlite3_open_v2(
-      path, &h->db,
-      SQLITE_OPEN_READWRITE | (create ? SQLITE_OPEN_CREATE : 0), NULL);
+      path, &h->db, SQLITE_OPEN_READWRITE | (create ? SQLITE_OPEN_CREATE : 0),
+      NULL);
   if (rc == SQLITE_OK && set_up(h, create, error))
     return h;
   if (rc != SQLITE_OK)

@@ -75,10 +75,10 @@ int tt_history_finished(struct tt_history *, struct tt_arena *,
 struct tt_history_entry {
   struct tt_workload workload;
   int records, failures;
-  double best;          /* seconds of the fastest record; 0: none */
+  double best; /* seconds of the fastest record; 0: none */
   bool finished;
-  double won, plain;    /* seconds of the winner and of the plain loops */
-  int64_t last;         /* time of the newest record, microseconds */
+  double won, plain; /* seconds of the winner and of the plain loops */
+  int64_t last;      /* time of the newest record, microseconds */
 };
 /* All workloads, by the time of their newest record.  Returns the number, or
  * -1 and *error. */

@@ -38,10 +38,13 @@ tt_history_list(struct tt_history *h, struct tt_arena *arena,
       " f.seconds, f.plain_seconds, max(coalesce(max(r.created), 0),"
       " coalesce(f.created, 0)) AS newest"
       " FROM (SELECT program, target FROM records UNION"
-      "       SELECT program, target FROM finished) w" WORKLOAD_JOIN("w")
-      " LEFT JOIN records r ON r.program = w.program AND r.target = w.target"
-      " LEFT JOIN finished f ON f.program = w.program AND f.target = w.target"
-      " GROUP BY w.program, w.target ORDER BY newest, w.program, w.target";
+      "       SELECT program, target FROM finished) w" WORKLOAD_JOIN(
+          "w") " LEFT JOIN records r ON r.program = w.program AND r.target = "
+               "w.target"
+               " LEFT JOIN finished f ON f.program = w.program AND f.target = "
+               "w.target"
+               " GROUP BY w.program, w.target ORDER BY newest, w.program, "
+               "w.target";
   TT_VEC(struct tt_history_entry) v = {0};
   struct tt_history_entry e;
   sqlite3_stmt *st = tt_db_prepare(h, sql, error);
@@ -224,8 +227,7 @@ tt_history_put(struct tt_history *h, const struct tt_history_row *row,
 
 /* Run a statement with one integer; the rows it changed, or -1. */
 static int
-change(struct tt_history *h, const char *sql, int64_t value,
-       const char **error)
+change(struct tt_history *h, const char *sql, int64_t value, const char **error)
 {
   sqlite3_stmt *st = tt_db_prepare(h, sql, error);
   int rc;
@@ -263,10 +265,11 @@ prune_rows(struct tt_history *h, const struct tt_prune *p, const char **error)
        " WHERE place > ?)",
        p->keep)
 #undef STEP
-  if (change(h,
-             "DELETE FROM programs WHERE id NOT IN"
-             " (SELECT program FROM records UNION SELECT program FROM finished)",
-             0, error) < 0 ||
+  if (change(
+          h,
+          "DELETE FROM programs WHERE id NOT IN"
+          " (SELECT program FROM records UNION SELECT program FROM finished)",
+          0, error) < 0 ||
       change(h,
              "DELETE FROM targets WHERE id NOT IN"
              " (SELECT target FROM records UNION SELECT target FROM finished)",

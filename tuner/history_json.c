@@ -21,8 +21,12 @@ enum { MAX_KNOBS = 4096, FORMAT = 1 };
 static int
 utf8_length(const unsigned char *s)
 {
-  int n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2
-          : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+  int n = s[0] < 0x80   ? 1
+          : s[0] < 0xc2 ? 0
+          : s[0] < 0xe0 ? 2
+          : s[0] < 0xf0 ? 3
+          : s[0] < 0xf5 ? 4
+                        : 0;
 
   for (int i = 1; i < n; i++)
     if ((s[i] & 0xc0) != 0x80)
@@ -174,8 +178,8 @@ read_hex4(struct reader *r, unsigned *out)
   for (int i = 0; i < 4; i++, r->p++) {
     if (r->p >= r->end || !isxdigit((unsigned char)*r->p))
       return fail(r, "a bad \\u escape");
-    *out = *out * 16 + (unsigned)(*r->p <= '9' ? *r->p - '0'
-                                               : (*r->p | 32) - 'a' + 10);
+    *out = *out * 16 +
+           (unsigned)(*r->p <= '9' ? *r->p - '0' : (*r->p | 32) - 'a' + 10);
   }
   return true;
 }
@@ -404,8 +408,8 @@ read_fields(struct reader *r, int n, struct field *fields,
     for (i = 0; i < n && strcmp(fields[i].name, name) != 0; i++)
       ;
     if (i == n)
-      return fail(r, tt_arena_printf(r->arena, "an unknown field '%.40s'",
-                                     name));
+      return fail(r,
+                  tt_arena_printf(r->arena, "an unknown field '%.40s'", name));
     if (!take(r, ':'))
       return fail(r, "a field without a value");
     if (!read_value(r) || !store(r, &fields[i], row))
@@ -442,8 +446,8 @@ check_row(struct reader *r, struct tt_history_row *row, const char *outcome)
     if (strcmp(outcome, tt_outcome_name((enum tt_outcome)i)) == 0)
       break;
   if (i == TT_NOUTCOMES)
-    return fail(r, tt_arena_printf(r->arena, "an unknown outcome '%.40s'",
-                                   outcome));
+    return fail(
+        r, tt_arena_printf(r->arena, "an unknown outcome '%.40s'", outcome));
   t->outcome = (enum tt_outcome)i;
   if (!isfinite(t->seconds) || (t->outcome == TT_OUT_OK && !(t->seconds > 0)))
     return fail(r, "a bad value of 'seconds'");
@@ -458,8 +462,8 @@ check_seen(struct reader *r, const struct field *fields, int n, int common,
   for (int i = 0; i < n; i++) {
     bool wanted = i < common || (i < split) != finished;
     if (wanted && !fields[i].seen && !fields[i].optional)
-      return fail(r, tt_arena_printf(r->arena, "no field '%s'",
-                                     fields[i].name));
+      return fail(r,
+                  tt_arena_printf(r->arena, "no field '%s'", fields[i].name));
     if (!wanted && fields[i].seen)
       return fail(r, tt_arena_printf(r->arena, "a field '%s' that a %s has not",
                                      fields[i].name,

@@ -4,3 +4,16 @@ tuner_libcli_a_SOURCES = \
 	tuner/banner.c tuner/banner.h \
 	tuner/options.c tuner/options.h tuner/options.def \
 	tuner/output.c tuner/output.h
+
+# The tuner: models, searches, the loop, the history.
+noinst_LIBRARIES += tuner/libtuner.a
+tuner_libtuner_a_CPPFLAGS = $(AM_CPPFLAGS) $(SQLITE_CFLAGS)
+tuner_libtuner_a_SOURCES = \
+	tuner/model.h tuner/gbt.c \
+	tuner/history.h tuner/history_db.h tuner/history.c \
+	tuner/history_admin.c tuner/history_json.c tuner/hash.c \
+	tuner/measure.h tuner/outcome.c tuner/outcome.def
+
+bin_PROGRAMS += tcc-log
+tcc_log_SOURCES = tuner/log_main.c
+tcc_log_LDADD = tuner/libtuner.a ir/libir.a $(SQLITE_LIBS)

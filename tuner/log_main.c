@@ -95,7 +95,7 @@ days_ago(long days)
 static int
 parse_options(int argc, char **argv, struct options *o)
 {
-  enum { HISTORY = 256, OLDER, KEEP, FAILURES, VERSION };
+  enum { HISTORY = 256, OLDER, KEEP, FAILURES, SHOW_VERSION };
   static const struct option longs[] = {
       {"history", required_argument, NULL, HISTORY},
       {"output", required_argument, NULL, 'o'},
@@ -103,7 +103,7 @@ parse_options(int argc, char **argv, struct options *o)
       {"keep", required_argument, NULL, KEEP},
       {"failures", no_argument, NULL, FAILURES},
       {"help", no_argument, NULL, 'h'},
-      {"version", no_argument, NULL, VERSION},
+      {"version", no_argument, NULL, SHOW_VERSION},
       {NULL, 0, NULL, 0}};
   long n;
   int c;
@@ -136,7 +136,7 @@ parse_options(int argc, char **argv, struct options *o)
     case 'h':
       o->help = true;
       break;
-    case VERSION:
+    case SHOW_VERSION:
       o->version = true;
       break;
     default:
@@ -251,7 +251,7 @@ do_export(struct tt_history *h, const char *path, const char *output)
   if (output == NULL || strcmp(output, "-") == 0)
     return export_to(h, path, stdout, "standard output");
   temp = tt_xmalloc(strlen(output) + 8);
-  sprintf(temp, "%s.XXXXXX", output);
+  snprintf(temp, strlen(output) + 8, "%s.XXXXXX", output);
   fd = mkstemp(temp);
   file = fd >= 0 ? fdopen(fd, "w") : NULL;
   if (file == NULL) {

@@ -13,6 +13,7 @@ enum tt_outcome {
 #undef TT_OUTCOME
   TT_NOUTCOMES
 };
+/* outcome.c */
 const char *tt_outcome_name(enum tt_outcome); /* "wrong" */
 const char *tt_outcome_text(enum tt_outcome); /* "wrong result" */
 

@@ -1,0 +1,13 @@
+noinst_LIBRARIES += runtime/libruntime.a
+runtime_libruntime_a_SOURCES = \
+	runtime/build.c runtime/build.h \
+	runtime/candidate.c runtime/candidate.h \
+	runtime/check.c runtime/check.h \
+	runtime/cpus.c runtime/cpus.h \
+	runtime/guard.c runtime/guard.h \
+	runtime/process.c runtime/process.h \
+	runtime/protocol.c runtime/protocol.h \
+	runtime/runner.c runtime/runner.h runtime/runner_main.c \
+	runtime/target.c runtime/target.h \
+	runtime/timing.c runtime/timing.h \
+	runtime/words.c runtime/words.h

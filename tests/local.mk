@@ -38,4 +38,12 @@ tests_test_history_SOURCES = tests/test_history.c
 tests_test_history_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) $(SQLITE_CFLAGS)
 tests_test_history_LDADD = tuner/libtuner.a ir/libir.a $(CMOCKA_LIBS) \
 	$(SQLITE_LIBS)
+
+# runtime: processes, builds, the runner
+if HAVE_CMOCKA
+check_PROGRAMS += tests/test_runtime
+TESTS += tests/test_runtime
+tests_test_runtime_SOURCES = tests/test_runtime.c
+tests_test_runtime_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_runtime_LDADD = runtime/libruntime.a ir/libir.a $(CMOCKA_LIBS)
 endif

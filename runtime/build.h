@@ -1,0 +1,69 @@
+/* Building candidates: C source to shared objects, several at once, in a
+ * private temporary directory. */
+#ifndef TT_BUILD_H
+#define TT_BUILD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "runtime/process.h"
+
+/* The first line of `cc --version`, to be freed.  NULL and *error, to be
+ * freed, when the compiler cannot be run or fails. */
+char *tt_compiler_version(const char *cc, char **error);
+/* Bytes of the widest vectors that code built with these flags may use (64,
+ * 32, 16; 0: none) and the number of vector registers, from the compiler's
+ * predefined macros.  false: it could not be asked. */
+bool tt_compiler_vectors(const char *cc, const char *cflags, int *bytes,
+                         int *registers);
+
+struct tt_builder_options {
+  const char *cc, *cflags;    /* split like a shell's words */
+  int jobs;                   /* builds at once, >= 1 */
+  double timeout;             /* seconds for one build */
+  const struct tt_cpus *cpus; /* where the compiler runs; NULL: anywhere */
+};
+
+enum tt_build_status {
+  TT_BUILT,
+  TT_BUILD_ERROR, /* the compiler refused it */
+  TT_BUILD_TIMEOUT,
+  TT_BUILD_BROKEN /* the toolchain itself fails: disk full, ... */
+};
+
+struct tt_built {
+  int id;
+  enum tt_build_status status;
+  double seconds;
+  char object[32]; /* file name within the directory */
+  char *message;   /* first line of the error, to be freed; NULL if built */
+};
+
+struct tt_builder;
+
+/* Makes the directory (under $TMPDIR or /tmp) and builds a probe, so that
+ * later failures are the candidates'.  NULL and *error, to be freed. */
+struct tt_builder *tt_builder_new(const struct tt_builder_options *,
+                                  char **error);
+/* Ends all builds, removes the directory. NULL is ignored. */
+void tt_builder_free(struct tt_builder *);
+const char *tt_builder_dir(const struct tt_builder *);
+
+/* May another build be started now? */
+bool tt_builder_free_job(const struct tt_builder *);
+int tt_builder_running(const struct tt_builder *);
+/* Starts a build; there is a free job.  false and *error, to be freed, when
+ * the file cannot be written or the compiler not be run. */
+bool tt_builder_start(struct tt_builder *, int id, const char *source,
+                      size_t length, char **error);
+/* The running compilers, for tt_process_poll(); at most `max`. */
+int tt_builder_processes(const struct tt_builder *, struct tt_process **,
+                         int max);
+/* Takes one ended build; false: there is none. */
+bool tt_builder_take(struct tt_builder *, struct tt_built *);
+/* Removes an object that is no longer needed. */
+void tt_builder_discard(struct tt_builder *, const char *object);
+/* Kills all running builds and forgets them. */
+void tt_builder_cancel(struct tt_builder *);
+
+#endif

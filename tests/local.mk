@@ -38,6 +38,7 @@ tests_test_history_SOURCES = tests/test_history.c
 tests_test_history_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) $(SQLITE_CFLAGS)
 tests_test_history_LDADD = tuner/libtuner.a ir/libir.a $(CMOCKA_LIBS) \
 	$(SQLITE_LIBS)
+endif
 
 # runtime: processes, builds, the runner
 if HAVE_CMOCKA

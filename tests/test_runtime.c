@@ -893,8 +893,9 @@ test_run_memory(void **state)
   outcome_is(
       b, CANDIDATE("", "", "for (;;) *(volatile char *)malloc(1 << 24) = 1;"),
       TT_RUN_MEMORY, "used more than");
-  outcome_is(b, CANDIDATE("static char huge[1ul << 36];", "", "huge[0] = 1;"),
-             TT_RUN_MEMORY, "");
+  outcome_is(
+      b, CANDIDATE("static volatile char huge[1ul << 36];", "", "huge[0] = 1;"),
+      TT_RUN_MEMORY, "");
 #endif
   char *error;
   struct tt_built built = build_one(b->b, 1, CANDIDATE("", "", ""));

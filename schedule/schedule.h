@@ -14,6 +14,9 @@
 #define TT_MAX_LOOPS 48 /* loops of one stage, leaves or not */
 #define TT_MAX_CACHES 8
 
+#define TT_OUTSIDE (-1) /* a place before all loops of a stage */
+#define TT_NO_CACHE (-2)
+
 enum tt_node { TT_AXIS, TT_SPLIT_OUTER, TT_SPLIT_INNER, TT_FUSED };
 enum tt_tail { TT_TAIL_PEEL, TT_TAIL_GUARD, TT_TAIL_SHIFT };
 
@@ -39,7 +42,9 @@ struct tt_loop {
 struct tt_cache_read {
   const char *name;
   const struct tt_tensor *tensor;
-  int loop;      /* filled at the top of this loop's body; -1: before all */
+  int loop;      /* filled at the top of this loop's body; or TT_OUTSIDE */
+  const struct tt_expr *access; /* what one cached element is: the load, or
+                                   the select around it; by axes */
   int nlayout;   /* loops of the stage that index the cache, outermost first;
                     0: the layout of the tensor's own dimensions */
   int layout[TT_MAX_DIMS];
@@ -50,14 +55,16 @@ enum tt_place { TT_ROOT, TT_INLINE, TT_AT };
 
 struct tt_stage_schedule {
   const struct tt_stage *stage;
+  const struct tt_expr *value; /* with inlined producers substituted */
+  const struct tt_expr *where; /* likewise; NULL: always */
   int nloops;
   struct tt_loop loops[TT_MAX_LOOPS];
   int norder;
   int order[TT_MAX_LOOPS]; /* leaves, outermost first */
   enum tt_place place;
   int at_stage, at_loop;   /* TT_AT: position of the consumer, its loop */
-  int cache_write;         /* register accumulators inside this loop; -2:
-                              none; -1: outside all loops */
+  int cache_write;         /* register accumulators inside this loop;
+                              TT_NO_CACHE: none; TT_OUTSIDE: all loops */
   int ncaches;
   struct tt_cache_read caches[TT_MAX_CACHES];
 };
@@ -78,6 +85,10 @@ struct tt_schedule *tt_schedule_new(struct tt_arena *,
                                     const struct tt_program *,
                                     bool strict_fp);
 
+/* A copy in an arena (its own or another), to try primitives on. */
+struct tt_schedule *tt_schedule_copy(struct tt_arena *,
+                                     const struct tt_schedule *);
+
 /* The primitives.  Each returns false and sets s->error, changing nothing,
  * when it would be illegal.  `stage` is a position, loops are names' handles
  * (tt_find_loop). */
@@ -92,6 +103,9 @@ int tt_split(struct tt_schedule *, int stage, int loop, int64_t factor,
 int tt_fuse(struct tt_schedule *, int stage, int outer, int inner,
             const char *name);
 /* The named leaves take, in this order, the positions they hold now. */
+/* Split both and order outer, outer, inner, inner. */
+bool tt_tile(struct tt_schedule *, int stage, int a, int b, int64_t fa,
+             int64_t fb, const char *inner_a, const char *inner_b);
 bool tt_reorder(struct tt_schedule *, int stage, int n, const int *loops);
 bool tt_unroll(struct tt_schedule *, int stage, int loop);
 bool tt_vectorize(struct tt_schedule *, int stage, int loop, int lanes);

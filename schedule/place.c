@@ -1,0 +1,194 @@
+/* Primitives that say where a stage is computed: inline, compute_at,
+ * compute_root. */
+#include "config.h"
+
+#include "schedule/state.h"
+
+/* An inlined value may not grow beyond this many nodes. */
+#define MAX_INLINE_NODES 4000
+
+struct substitution {
+  const struct tt_stage_schedule *producer;
+};
+
+static const struct tt_expr *
+replace_load(void *ctx, struct tt_arena *arena, const struct tt_expr *e)
+{
+  const struct tt_stage_schedule *p =
+      ((const struct substitution *)ctx)->producer;
+  if (e->kind != TT_LOAD || e->tensor != p->stage->out)
+    return e;
+  return tt_expr_subst(arena, p->value, p->stage->nspatial, p->stage->spatial,
+                       e->args);
+}
+
+static void
+count_node(void *ctx, const struct tt_expr *e)
+{
+  (void)e;
+  ++*(int64_t *)ctx;
+}
+
+static void
+count_loads(void *ctx, const struct tt_expr *e)
+{
+  struct {
+    const struct tt_tensor *tensor;
+    int64_t n;
+  } *c = ctx;
+  c->n += e->kind == TT_LOAD && e->tensor == c->tensor;
+}
+
+static int64_t
+nodes_of(const struct tt_expr *e)
+{
+  int64_t n = 0;
+  if (e)
+    tt_expr_visit(e, count_node, &n);
+  return n;
+}
+
+static int64_t
+loads_of(const struct tt_expr *e, const struct tt_tensor *t)
+{
+  struct {
+    const struct tt_tensor *tensor;
+    int64_t n;
+  } c = {t, 0};
+  if (e)
+    tt_expr_visit(e, count_loads, &c);
+  return c.n;
+}
+
+/* Is anything already tied to the stage's own loops? */
+static bool
+untouched(struct tt_schedule *s, int stage)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  if (ss->nloops != ss->stage->nspatial + ss->stage->nreduce ||
+      ss->ncaches || ss->cache_write != TT_NO_CACHE)
+    return tt_refuse(s, "%s has a schedule of its own and cannot be inlined",
+                     tt_stage_name(s, stage));
+  for (int i = 0; i < s->nstages; i++)
+    if (s->stages[i].place == TT_AT && s->stages[i].at_stage == stage)
+      return tt_refuse(s, "%s is computed inside %s, which cannot be inlined",
+                       tt_stage_name(s, i), tt_stage_name(s, stage));
+  return true;
+}
+
+bool
+tt_inline(struct tt_schedule *s, int stage)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  const struct tt_tensor *out = ss->stage->out;
+  if (out->role == TT_OUTPUT)
+    return tt_refuse(s, "%s is an output and cannot be inlined", out->name);
+  if (ss->stage->red != TT_RED_NONE)
+    return tt_refuse(s, "%s is a reduction and cannot be inlined", out->name);
+  if (ss->place != TT_ROOT)
+    return tt_refuse(s, "%s is already placed", out->name);
+  if (!untouched(s, stage))
+    return false;
+  int64_t size = nodes_of(ss->value);
+  for (int i = stage + 1; i < s->nstages; i++) {
+    const struct tt_stage_schedule *c = &s->stages[i];
+    int64_t loads = loads_of(c->value, out) + loads_of(c->where, out);
+    if (!loads)
+      continue;
+    if (nodes_of(c->value) + nodes_of(c->where) + loads * size >
+        MAX_INLINE_NODES)
+      return tt_refuse(s, "%s inlined into %s would make an expression of more "
+                          "than %d nodes",
+                       out->name, tt_stage_name(s, i), MAX_INLINE_NODES);
+    for (int j = 0; j < c->ncaches; j++)
+      if (tt_expr_uses_tensor(c->caches[j].access, out))
+        return tt_refuse(s, "%s is cached as %s in %s and cannot be inlined",
+                         out->name, c->caches[j].name, tt_stage_name(s, i));
+  }
+  struct substitution sub = {ss};
+  for (int i = stage + 1; i < s->nstages; i++) {
+    struct tt_stage_schedule *c = &s->stages[i];
+    if (!tt_stage_reads(c, out))
+      continue;
+    c->value = tt_expr_rewrite(s->arena, c->value, replace_load, &sub);
+    if (c->where)
+      c->where = tt_expr_rewrite(s->arena, c->where, replace_load, &sub);
+  }
+  ss->place = TT_INLINE;
+  tt_record(s, stage, "inline", "");
+  return true;
+}
+
+/* Does stage `i` run inside loop `loop` of `consumer`: itself, or computed at
+ * that loop or deeper? */
+static bool
+runs_inside(const struct tt_schedule *s, int i, int consumer, int loop)
+{
+  while (i != consumer) {
+    const struct tt_stage_schedule *ss = &s->stages[i];
+    if (ss->place != TT_AT)
+      return false;
+    if (ss->at_stage == consumer) {
+      const struct tt_stage_schedule *c = &s->stages[consumer];
+      int at = ss->at_loop == TT_OUTSIDE ? -1 : tt_position(c, ss->at_loop);
+      int want = loop == TT_OUTSIDE ? -1 : tt_position(c, loop);
+      return at >= want;
+    }
+    i = ss->at_stage;
+  }
+  return true;
+}
+
+bool
+tt_compute_at(struct tt_schedule *s, int stage, int consumer, int loop)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  const struct tt_tensor *out = ss->stage->out;
+  const char *cn = tt_stage_name(s, consumer);
+  if (out->role == TT_OUTPUT)
+    return tt_refuse(s, "%s is an output and stays at root", out->name);
+  if (ss->place == TT_INLINE)
+    return tt_refuse(s, "%s is inlined", out->name);
+  if (s->stages[consumer].place == TT_INLINE)
+    return tt_refuse(s, "%s is inlined and has no loops", cn);
+  if (consumer <= stage || !tt_stage_reads(&s->stages[consumer], out))
+    return tt_refuse(s, "%s does not read %s", cn, out->name);
+  if (loop != TT_OUTSIDE && !tt_need_leaf(s, consumer, loop))
+    return false;
+  for (int i = stage + 1; i < s->nstages; i++)
+    if (s->stages[i].place != TT_INLINE &&
+        tt_stage_reads(&s->stages[i], out) &&
+        !runs_inside(s, i, consumer, loop))
+      return tt_refuse(s, "%s is read by %s, outside loop %s of %s", out->name,
+                       tt_stage_name(s, i),
+                       loop == TT_OUTSIDE
+                           ? "root"
+                           : s->stages[consumer].loops[loop].name,
+                       cn);
+  struct tt_stage_schedule old = *ss;
+  ss->place = TT_AT;
+  ss->at_stage = consumer;
+  ss->at_loop = loop;
+  if (!tt_check_stage(s, consumer)) {
+    *ss = old;
+    return false;
+  }
+  tt_record(s, stage, "compute_at", "ll", cn,
+            loop == TT_OUTSIDE ? "root"
+                               : s->stages[consumer].loops[loop].name);
+  return true;
+}
+
+bool
+tt_compute_root(struct tt_schedule *s, int stage)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  if (ss->place == TT_INLINE)
+    return tt_refuse(s, "%s is inlined", tt_stage_name(s, stage));
+  /* Stages that were computed beside it may read it: they stay inside, and
+   * it is then complete before them. */
+  ss->place = TT_ROOT;
+  ss->at_stage = ss->at_loop = -1;
+  tt_record(s, stage, "compute_root", "");
+  return true;
+}

@@ -1,0 +1,436 @@
+/* The state of a schedule: its creation, lookups, and the invariants that
+ * every primitive must keep.
+ *
+ * Invariant: `order` holds exactly the loops without children, each once.
+ */
+#include "config.h"
+
+#include "schedule/state.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+const char *
+tt_stage_name(const struct tt_schedule *s, int stage)
+{
+  return s->stages[stage].stage->out->name;
+}
+
+bool
+tt_refuse(struct tt_schedule *s, const char *fmt, ...)
+{
+  struct tt_sb sb = {0};
+  va_list ap;
+  va_start(ap, fmt);
+  tt_sb_vprintf(&sb, fmt, ap);
+  va_end(ap);
+  s->error = tt_arena_strdup(s->arena, tt_sb_str(&sb));
+  tt_sb_free(&sb);
+  return false;
+}
+
+void
+tt_record(struct tt_schedule *s, int stage, const char *primitive,
+          const char *fmt, ...)
+{
+  if (s->ncalls == s->capcalls) {
+    int cap = s->capcalls ? 2 * s->capcalls : 32;
+    struct tt_scall *grown = TT_ARRAY(s->arena, struct tt_scall, (size_t)cap);
+    if (s->ncalls)
+      memcpy(grown, s->calls, (size_t)s->ncalls * sizeof *grown);
+    s->calls = grown;
+    s->capcalls = cap;
+  }
+  struct tt_scall *call = &s->calls[s->ncalls++];
+  call->stage = tt_stage_name(s, stage);
+  call->primitive = primitive;
+  int n = 0;
+  for (const char *f = fmt; *f; f++)
+    n += *f != 'k';
+  struct tt_sarg *args = TT_ARRAY(s->arena, struct tt_sarg, (size_t)n);
+  va_list ap;
+  va_start(ap, fmt);
+  int i = 0;
+  const char *key = NULL;
+  for (const char *f = fmt; *f; f++) {
+    if (*f == 'k') {
+      key = va_arg(ap, const char *);
+      continue;
+    }
+    args[i].key = key;
+    key = NULL;
+    if (*f == 'i') {
+      args[i].kind = TT_SARG_INT;
+      args[i].ival = va_arg(ap, int64_t);
+    } else {
+      args[i].kind = *f == 's' ? TT_SARG_STR : TT_SARG_ID;
+      args[i].str = va_arg(ap, const char *);
+    }
+    i++;
+  }
+  va_end(ap);
+  call->nargs = n;
+  call->args = args;
+}
+
+int
+tt_position(const struct tt_stage_schedule *ss, int loop)
+{
+  for (int i = 0; i < ss->norder; i++)
+    if (ss->order[i] == loop)
+      return i;
+  return -1;
+}
+
+bool
+tt_need_leaf(struct tt_schedule *s, int stage, int loop)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  if (loop >= 0 && loop < ss->nloops && ss->loops[loop].child[0] < 0)
+    return true;
+  return tt_refuse(s, "no loop in %s (have %s)", tt_stage_name(s, stage),
+                   "its leaves only");
+}
+
+int
+tt_add_loop(struct tt_schedule *s, int stage, const char *name)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  if (ss->nloops == TT_MAX_LOOPS) {
+    tt_refuse(s, "%s has more than %d loops", tt_stage_name(s, stage),
+              TT_MAX_LOOPS);
+    return -1;
+  }
+  int i = ss->nloops++;
+  ss->loops[i] = (struct tt_loop){
+      .name = name, .child = {-1, -1}, .parent = -1, .other = -1};
+  return i;
+}
+
+static void
+init_stage(struct tt_stage_schedule *ss, const struct tt_stage *stage)
+{
+  ss->stage = stage;
+  ss->value = stage->value;
+  ss->where = stage->where;
+  ss->cache_write = TT_NO_CACHE;
+  ss->at_stage = ss->at_loop = -1;
+  int n = stage->nspatial + stage->nreduce;
+  for (int i = 0; i < n; i++) {
+    bool reduce = i >= stage->nspatial;
+    const struct tt_var *axis =
+        reduce ? stage->reduce[i - stage->nspatial] : stage->spatial[i];
+    ss->loops[i] = (struct tt_loop){.name = axis->name,
+                                    .node = TT_AXIS,
+                                    .reduce = reduce,
+                                    .axis = axis,
+                                    .parent = -1,
+                                    .other = -1,
+                                    .child = {-1, -1},
+                                    .extent = axis->extent};
+    ss->order[i] = i;
+  }
+  ss->nloops = ss->norder = n;
+}
+
+struct tt_schedule *
+tt_schedule_new(struct tt_arena *arena, const struct tt_program *program,
+                bool strict_fp)
+{
+  struct tt_schedule *s = TT_NEW(arena, struct tt_schedule);
+  s->program = program;
+  s->arena = arena;
+  s->strict_fp = strict_fp;
+  s->nstages = program->nstages;
+  s->stages =
+      TT_ARRAY(arena, struct tt_stage_schedule, (size_t)program->nstages);
+  for (int i = 0; i < s->nstages; i++)
+    init_stage(&s->stages[i], program->stages[i]);
+  return s;
+}
+
+struct tt_schedule *
+tt_schedule_copy(struct tt_arena *arena, const struct tt_schedule *from)
+{
+  struct tt_schedule *s = TT_NEW(arena, struct tt_schedule);
+  *s = *from;
+  s->arena = arena;
+  s->stages = tt_arena_dup(arena, from->stages,
+                           (size_t)from->nstages * sizeof *from->stages);
+  s->capcalls = from->ncalls;
+  s->calls = from->ncalls ? tt_arena_dup(arena, from->calls,
+                                         (size_t)from->ncalls *
+                                             sizeof *from->calls)
+                          : NULL;
+  return s;
+}
+
+int
+tt_find_stage(const struct tt_schedule *s, const char *name)
+{
+  for (int i = 0; i < s->nstages; i++)
+    if (strcmp(tt_stage_name(s, i), name) == 0)
+      return i;
+  return -1;
+}
+
+int
+tt_find_loop(const struct tt_schedule *s, int stage, const char *name)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  for (int i = 0; i < ss->norder; i++)
+    if (strcmp(ss->loops[ss->order[i]].name, name) == 0)
+      return ss->order[i];
+  return -1;
+}
+
+bool
+tt_loop_uses_axis(const struct tt_stage_schedule *ss, int loop,
+                  const struct tt_var *axis)
+{
+  const struct tt_loop *l = &ss->loops[loop];
+  switch (l->node) {
+  case TT_AXIS:
+    return l->axis == axis;
+  case TT_SPLIT_OUTER:
+  case TT_SPLIT_INNER:
+    return tt_loop_uses_axis(ss, l->parent, axis);
+  case TT_FUSED:
+    return tt_loop_uses_axis(ss, l->fused_outer, axis) ||
+           tt_loop_uses_axis(ss, l->fused_inner, axis);
+  }
+  return false;
+}
+
+bool
+tt_stage_reads(const struct tt_stage_schedule *ss,
+               const struct tt_tensor *tensor)
+{
+  return tt_expr_uses_tensor(ss->value, tensor) ||
+         (ss->where && tt_expr_uses_tensor(ss->where, tensor));
+}
+
+/* ---- invariants -------------------------------------------------------- */
+
+/* Nothing but plain and unrolled loops stands inside a vector loop, and
+ * only spatial loops are vectorized or parallel. */
+static bool
+check_kinds(struct tt_schedule *s, int stage)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  int vector = -1, parallel = -1;
+  for (int i = 0; i < ss->norder; i++) {
+    const struct tt_loop *l = &ss->loops[ss->order[i]];
+    if (l->kind != TT_VECTOR && l->kind != TT_PARALLEL)
+      continue;
+    if (l->reduce)
+      return tt_refuse(s, "%s is a reduction loop of %s: only spatial loops "
+                          "can be vectorized or parallel",
+                       l->name, tt_stage_name(s, stage));
+    if (vector >= 0)
+      return tt_refuse(s, "%s is inside the vectorized loop %s of %s", l->name,
+                       ss->loops[vector].name, tt_stage_name(s, stage));
+    if (l->kind == TT_PARALLEL && parallel >= 0)
+      return tt_refuse(s, "%s and %s of %s are both parallel; fuse them",
+                       ss->loops[parallel].name, l->name,
+                       tt_stage_name(s, stage));
+    if (l->kind == TT_VECTOR)
+      vector = ss->order[i];
+    else
+      parallel = ss->order[i];
+  }
+  return true;
+}
+
+/* A shifted tile computes some points twice: the whole reduction of a point
+ * must then stand inside the shifted loop. */
+static bool
+check_shift(struct tt_schedule *s, int stage)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  if (!ss->stage->nreduce)
+    return true;
+  int first = ss->norder;
+  for (int i = ss->norder - 1; i >= 0; i--)
+    if (ss->loops[ss->order[i]].reduce)
+      first = i;
+  for (int h = 0; h < ss->nloops; h++) {
+    const struct tt_loop *l = &ss->loops[h];
+    if (l->node != TT_SPLIT_OUTER || l->tail != TT_TAIL_SHIFT ||
+        ss->loops[l->parent].extent % l->factor == 0)
+      continue;
+    for (int i = 0; i < ss->norder; i++)
+      for (int a = ss->order[i]; a >= 0; a = ss->loops[a].parent)
+        if (a == h && ss->loops[ss->order[i]].kind == TT_PARALLEL)
+          return tt_refuse(s, "%s of %s cannot be parallel: two threads would "
+                              "sum into its shifted tail",
+                           ss->loops[ss->order[i]].name,
+                           tt_stage_name(s, stage));
+    if (l->reduce)
+      return tt_refuse(s, "%s is a reduction loop of %s: a shifted tail would "
+                          "add some points twice",
+                       l->name, tt_stage_name(s, stage));
+    for (int i = first; i < ss->norder; i++)
+      for (int a = ss->order[i]; a >= 0; a = ss->loops[a].parent)
+        if (a == h)
+          return tt_refuse(s, "reduction loop %s of %s is outside %s, whose "
+                              "tail is shifted",
+                           ss->loops[ss->order[first]].name,
+                           tt_stage_name(s, stage), l->name);
+  }
+  return true;
+}
+
+/* With strict_fp the reduction loops of a float sum or product keep the order
+ * of the source: axes in order, every outer loop outside its inner one. */
+static bool
+check_strict(struct tt_schedule *s, int stage)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  const struct tt_stage *st = ss->stage;
+  if (!s->strict_fp || !tt_dtype_is_float(st->out->dtype) ||
+      (st->red != TT_RED_SUM && st->red != TT_RED_PROD))
+    return true;
+  /* The natural order is a walk of the split trees, outer before inner. */
+  int natural[TT_MAX_LOOPS], n = 0, stack[TT_MAX_LOOPS], top = 0;
+  for (int i = st->nspatial + st->nreduce - 1; i >= st->nspatial; i--)
+    stack[top++] = i;
+  while (top) {
+    int h = stack[--top];
+    const struct tt_loop *l = &ss->loops[h];
+    if (l->child[0] < 0) {
+      if (n == 0 || natural[n - 1] != h)
+        natural[n++] = h;
+    } else if (l->child[0] == l->child[1]) {
+      stack[top++] = l->child[0];
+    } else {
+      stack[top++] = l->child[1];
+      stack[top++] = l->child[0];
+    }
+  }
+  int k = 0;
+  for (int i = 0; i < ss->norder; i++) {
+    if (!ss->loops[ss->order[i]].reduce)
+      continue;
+    if (k >= n || natural[k] != ss->order[i])
+      return tt_refuse(s, "--strict-fp: the order of %s in %s would change the "
+                          "order of the sum",
+                       ss->loops[ss->order[i]].name, tt_stage_name(s, stage));
+    k++;
+  }
+  return true;
+}
+
+/* Position of the first vector loop, or norder. */
+static int
+vector_position(const struct tt_stage_schedule *ss)
+{
+  for (int i = 0; i < ss->norder; i++)
+    if (ss->loops[ss->order[i]].kind == TT_VECTOR)
+      return i;
+  return ss->norder;
+}
+
+/* Is the access of a cache determined by loops outside it and its layout? */
+static bool
+check_layout(struct tt_schedule *s, int stage, const struct tt_cache_read *c)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  int at = c->loop == TT_OUTSIDE ? -1 : tt_position(ss, c->loop);
+  for (int i = at + 1; i < ss->norder; i++) {
+    int h = ss->order[i];
+    bool used = false, listed = false;
+    for (int a = 0; a < ss->nloops && !used; a++)
+      if (ss->loops[a].node == TT_AXIS &&
+          tt_loop_uses_axis(ss, h, ss->loops[a].axis))
+        used = tt_expr_uses_var(c->access, ss->loops[a].axis);
+    for (int j = 0; j < c->nlayout; j++)
+      listed |= c->layout[j] == h;
+    if (used && !listed)
+      return tt_refuse(s, "the layout of %s in %s lacks loop %s", c->name,
+                       tt_stage_name(s, stage), ss->loops[h].name);
+  }
+  for (int j = 0; j < c->nlayout; j++)
+    if (tt_position(ss, c->layout[j]) <= at)
+      return tt_refuse(s, "%s is in the layout of %s but not a loop of %s "
+                          "inside %s",
+                       ss->loops[c->layout[j]].name, c->name,
+                       tt_stage_name(s, stage),
+                       at < 0 ? "root" : ss->loops[c->loop].name);
+    else if (ss->loops[c->layout[j]].node == TT_FUSED)
+      return tt_refuse(s, "fused loop %s of %s cannot index cache %s",
+                       ss->loops[c->layout[j]].name, tt_stage_name(s, stage),
+                       c->name);
+  return true;
+}
+
+static bool
+check_caches(struct tt_schedule *s, int stage)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  int vector = vector_position(ss);
+  for (int i = 0; i < ss->ncaches; i++) {
+    const struct tt_cache_read *c = &ss->caches[i];
+    int at = c->loop == TT_OUTSIDE ? -1 : tt_position(ss, c->loop);
+    if (c->loop != TT_OUTSIDE && at < 0)
+      return tt_refuse(s, "%s of %s holds cache %s and is no longer a loop",
+                       ss->loops[c->loop].name, tt_stage_name(s, stage),
+                       c->name);
+    if (at >= vector)
+      return tt_refuse(s, "cache %s of %s stands inside a vectorized loop",
+                       c->name, tt_stage_name(s, stage));
+    if (c->nlayout && !check_layout(s, stage, c))
+      return false;
+  }
+  if (ss->cache_write == TT_NO_CACHE)
+    return true;
+  int at =
+      ss->cache_write == TT_OUTSIDE ? -1 : tt_position(ss, ss->cache_write);
+  if (ss->cache_write != TT_OUTSIDE && at < 0)
+    return tt_refuse(s, "%s of %s holds the accumulators and is no longer a "
+                        "loop",
+                     ss->loops[ss->cache_write].name, tt_stage_name(s, stage));
+  if (at >= vector)
+    return tt_refuse(s, "the accumulators of %s stand inside a vectorized loop",
+                     tt_stage_name(s, stage));
+  for (int i = at + 1; i < ss->norder; i++) {
+    const struct tt_loop *l = &ss->loops[ss->order[i]];
+    if (!l->reduce && l->node == TT_FUSED)
+      return tt_refuse(s, "fused loop %s of %s cannot index accumulators",
+                       l->name, tt_stage_name(s, stage));
+  }
+  return true;
+}
+
+/* Where stages are computed inside this one. */
+static bool
+check_attached(struct tt_schedule *s, int stage)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  int vector = vector_position(ss);
+  for (int i = 0; i < stage; i++) {
+    const struct tt_stage_schedule *p = &s->stages[i];
+    if (p->place != TT_AT || p->at_stage != stage)
+      continue;
+    int at = p->at_loop == TT_OUTSIDE ? -1 : tt_position(ss, p->at_loop);
+    if (p->at_loop != TT_OUTSIDE && at < 0)
+      return tt_refuse(s, "%s is computed at %s of %s, which is no longer a "
+                          "loop",
+                       p->stage->out->name, ss->loops[p->at_loop].name,
+                       tt_stage_name(s, stage));
+    if (at >= vector)
+      return tt_refuse(s, "%s is computed inside the vectorized loop %s of %s",
+                       p->stage->out->name,
+                       ss->loops[ss->order[vector]].name,
+                       tt_stage_name(s, stage));
+  }
+  return true;
+}
+
+bool
+tt_check_stage(struct tt_schedule *s, int stage)
+{
+  return check_kinds(s, stage) && check_shift(s, stage) &&
+         check_strict(s, stage) && check_caches(s, stage) &&
+         check_attached(s, stage);
+}

@@ -1,0 +1,33 @@
+/* What the primitives share: recording, errors, and the checks that hold
+ * after every edit. */
+#ifndef TT_STATE_H
+#define TT_STATE_H
+
+#include "schedule/schedule.h"
+
+/* Set s->error and return false. */
+bool tt_refuse(struct tt_schedule *, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Append a call to the text form; `fmt` has a letter an argument: l loop name
+ * or identifier (const char *), i integer (int64_t), s string, k key of the
+ * next argument. */
+void tt_record(struct tt_schedule *, int stage, const char *primitive,
+               const char *fmt, ...);
+/* Position of a leaf in the order, or -1. */
+int tt_position(const struct tt_stage_schedule *, int loop);
+/* Add a loop; -1 when there are too many or the name is taken. */
+int tt_add_loop(struct tt_schedule *, int stage, const char *name);
+/* Is `loop` a leaf of the stage?  Refuses otherwise. */
+bool tt_need_leaf(struct tt_schedule *, int stage, int loop);
+/* The axis of a split chain; a fused loop gives that of its outer part. */
+bool tt_loop_uses_axis(const struct tt_stage_schedule *, int loop,
+                       const struct tt_var *axis);
+/* Do the invariants of a stage hold (order of reductions, places of caches,
+ * what stands inside vector loops)?  Sets s->error. */
+bool tt_check_stage(struct tt_schedule *, int stage);
+const char *tt_stage_name(const struct tt_schedule *, int stage);
+/* Does any value or condition of the stage load the tensor? */
+bool tt_stage_reads(const struct tt_stage_schedule *,
+                    const struct tt_tensor *);
+
+#endif

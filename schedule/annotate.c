@@ -52,8 +52,9 @@ tt_vectorize(struct tt_schedule *s, int stage, int loop, int lanes)
     return tt_refuse(s, "%d lanes for %s of %s: must be a power of two, 2..64",
                      lanes, l->name, tt_stage_name(s, stage));
   if (l->extent > (int64_t)MAX_UNROLL * lanes)
-    return tt_refuse(s, "%s of %s has %lld iterations: split it before "
-                        "vectorizing (at most %d vectors are unrolled)",
+    return tt_refuse(s,
+                     "%s of %s has %lld iterations: split it before "
+                     "vectorizing (at most %d vectors are unrolled)",
                      l->name, tt_stage_name(s, stage), (long long)l->extent,
                      MAX_UNROLL);
   if (!set_kind(s, stage, loop, TT_VECTOR, lanes))

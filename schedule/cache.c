@@ -2,13 +2,14 @@
  * (register accumulators). */
 #include "config.h"
 
+#include "ir/passes.h"
 #include "schedule/state.h"
 
 #include <string.h>
 
 struct finder {
   const struct tt_tensor *tensor;
-  const struct tt_expr *load;   /* the one access, or the first of several */
+  const struct tt_expr *load;    /* the one access, or the first of several */
   const struct tt_expr *guarded; /* a select around exactly that load */
   bool several;
   int loads, guards;
@@ -51,11 +52,22 @@ one_access(struct tt_schedule *s, int stage, const struct tt_tensor *t,
                      t->name);
   *access = f.guards == f.loads ? f.guarded : f.load;
   if (f.several)
-    return tt_refuse(s, "%s reads %s in more than one way: a layout by loops "
-                        "needs one",
+    return tt_refuse(s,
+                     "%s reads %s in more than one way: a layout by loops "
+                     "needs one",
                      tt_stage_name(s, stage), t->name);
   /* A load that is only legal under a condition further out cannot be
    * evaluated ahead of it. */
+  const struct tt_facts facts = {.cond = f.guarded ? f.guarded->c : NULL};
+  bool guarded = *access == f.guarded;
+  for (int d = 0; d < f.load->nargs; d++) {
+    struct tt_interval in = tt_bounds(f.load->args[d], guarded ? &facts : NULL);
+    if (!in.ok || in.lo < 0 || in.hi >= t->dims[d])
+      return tt_refuse(s,
+                       "%s reads %s under a condition: a layout by loops "
+                       "would read outside it",
+                       tt_stage_name(s, stage), t->name);
+  }
   return true;
 }
 
@@ -110,8 +122,8 @@ tt_cache_read(struct tt_schedule *s, int stage, const struct tt_tensor *tensor,
     tt_record(s, stage, "cache_read", "llkskikl", tensor->name, at, "layout",
               lay, "vectorize", (int64_t)lanes, "name", name);
   else if (nlayout)
-    tt_record(s, stage, "cache_read", "llkskl", tensor->name, at, "layout",
-              lay, "name", name);
+    tt_record(s, stage, "cache_read", "llkskl", tensor->name, at, "layout", lay,
+              "name", name);
   else if (lanes)
     tt_record(s, stage, "cache_read", "llkikl", tensor->name, at, "vectorize",
               (int64_t)lanes, "name", name);
@@ -128,8 +140,7 @@ tt_cache_write(struct tt_schedule *s, int stage, int loop)
     return tt_refuse(s, "%s is no reduction: it needs no accumulators",
                      tt_stage_name(s, stage));
   if (ss->cache_write != TT_NO_CACHE)
-    return tt_refuse(s, "%s already has accumulators",
-                     tt_stage_name(s, stage));
+    return tt_refuse(s, "%s already has accumulators", tt_stage_name(s, stage));
   if (loop != TT_OUTSIDE && !tt_need_leaf(s, stage, loop))
     return false;
   ss->cache_write = loop;

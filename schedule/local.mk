@@ -1,0 +1,12 @@
+noinst_LIBRARIES += schedule/libschedule.a
+schedule_libschedule_a_SOURCES = \
+	schedule/annotate.c \
+	schedule/cache.c \
+	schedule/loops.c \
+	schedule/lower.c schedule/lower.h \
+	schedule/nests.c \
+	schedule/place.c \
+	schedule/region.c \
+	schedule/schedule.h \
+	schedule/state.c schedule/state.h \
+	schedule/text.c

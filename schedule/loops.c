@@ -122,8 +122,8 @@ something_hangs_on(struct tt_schedule *s, int stage, int loop)
   for (int c = 0; c < ss->ncaches; c++)
     hangs |= ss->caches[c].loop == loop;
   for (int st = 0; st < stage; st++)
-    hangs |= s->stages[st].place == TT_AT &&
-             s->stages[st].at_stage == stage && s->stages[st].at_loop == loop;
+    hangs |= s->stages[st].place == TT_AT && s->stages[st].at_stage == stage &&
+             s->stages[st].at_loop == loop;
   return hangs;
 }
 
@@ -144,8 +144,9 @@ tt_fuse(struct tt_schedule *s, int stage, int outer, int inner,
     return -1;
   }
   if (ss->loops[outer].reduce != ss->loops[inner].reduce) {
-    tt_refuse(s, "%s and %s of %s: a reduction loop and a spatial one cannot "
-                 "be fused",
+    tt_refuse(s,
+              "%s and %s of %s: a reduction loop and a spatial one cannot "
+              "be fused",
               on, in, tt_stage_name(s, stage));
     return -1;
   }
@@ -221,8 +222,8 @@ tt_reorder(struct tt_schedule *s, int stage, int n, const int *loops)
   struct tt_scall *call = &s->calls[s->ncalls - 1];
   struct tt_sarg *args = TT_ARRAY(s->arena, struct tt_sarg, (size_t)n);
   for (int i = 0; i < n; i++)
-    args[i] = (struct tt_sarg){.kind = TT_SARG_ID,
-                               .str = ss->loops[loops[i]].name};
+    args[i] =
+        (struct tt_sarg){.kind = TT_SARG_ID, .str = ss->loops[loops[i]].name};
   call->nargs = n;
   call->args = args;
   return true;

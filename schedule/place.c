@@ -65,8 +65,8 @@ static bool
 untouched(struct tt_schedule *s, int stage)
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
-  if (ss->nloops != ss->stage->nspatial + ss->stage->nreduce ||
-      ss->ncaches || ss->cache_write != TT_NO_CACHE)
+  if (ss->nloops != ss->stage->nspatial + ss->stage->nreduce || ss->ncaches ||
+      ss->cache_write != TT_NO_CACHE)
     return tt_refuse(s, "%s has a schedule of its own and cannot be inlined",
                      tt_stage_name(s, stage));
   for (int i = 0; i < s->nstages; i++)
@@ -97,8 +97,9 @@ tt_inline(struct tt_schedule *s, int stage)
       continue;
     if (nodes_of(c->value) + nodes_of(c->where) + loads * size >
         MAX_INLINE_NODES)
-      return tt_refuse(s, "%s inlined into %s would make an expression of more "
-                          "than %d nodes",
+      return tt_refuse(s,
+                       "%s inlined into %s would make an expression of more "
+                       "than %d nodes",
                        out->name, tt_stage_name(s, i), MAX_INLINE_NODES);
     for (int j = 0; j < c->ncaches; j++)
       if (tt_expr_uses_tensor(c->caches[j].access, out))
@@ -119,26 +120,6 @@ tt_inline(struct tt_schedule *s, int stage)
   return true;
 }
 
-/* Does stage `i` run inside loop `loop` of `consumer`: itself, or computed at
- * that loop or deeper? */
-static bool
-runs_inside(const struct tt_schedule *s, int i, int consumer, int loop)
-{
-  while (i != consumer) {
-    const struct tt_stage_schedule *ss = &s->stages[i];
-    if (ss->place != TT_AT)
-      return false;
-    if (ss->at_stage == consumer) {
-      const struct tt_stage_schedule *c = &s->stages[consumer];
-      int at = ss->at_loop == TT_OUTSIDE ? -1 : tt_position(c, ss->at_loop);
-      int want = loop == TT_OUTSIDE ? -1 : tt_position(c, loop);
-      return at >= want;
-    }
-    i = ss->at_stage;
-  }
-  return true;
-}
-
 bool
 tt_compute_at(struct tt_schedule *s, int stage, int consumer, int loop)
 {
@@ -156,26 +137,27 @@ tt_compute_at(struct tt_schedule *s, int stage, int consumer, int loop)
   if (loop != TT_OUTSIDE && !tt_need_leaf(s, consumer, loop))
     return false;
   for (int i = stage + 1; i < s->nstages; i++)
-    if (s->stages[i].place != TT_INLINE &&
-        tt_stage_reads(&s->stages[i], out) &&
-        !runs_inside(s, i, consumer, loop))
-      return tt_refuse(s, "%s is read by %s, outside loop %s of %s", out->name,
-                       tt_stage_name(s, i),
-                       loop == TT_OUTSIDE
-                           ? "root"
-                           : s->stages[consumer].loops[loop].name,
-                       cn);
+    if (s->stages[i].place != TT_INLINE && tt_stage_reads(&s->stages[i], out) &&
+        !tt_runs_inside(s, i, consumer, loop))
+      return tt_refuse(
+          s, "%s is read by %s, outside loop %s of %s", out->name,
+          tt_stage_name(s, i),
+          loop == TT_OUTSIDE ? "root" : s->stages[consumer].loops[loop].name,
+          cn);
   struct tt_stage_schedule old = *ss;
   ss->place = TT_AT;
   ss->at_stage = consumer;
   ss->at_loop = loop;
-  if (!tt_check_stage(s, consumer)) {
+  bool ok = tt_check_stage(s, consumer);
+  for (int i = 0; ok && i < stage; i++)
+    if (s->stages[i].place == TT_AT)
+      ok = tt_check_stage(s, s->stages[i].at_stage);
+  if (!ok) {
     *ss = old;
     return false;
   }
   tt_record(s, stage, "compute_at", "ll", cn,
-            loop == TT_OUTSIDE ? "root"
-                               : s->stages[consumer].loops[loop].name);
+            loop == TT_OUTSIDE ? "root" : s->stages[consumer].loops[loop].name);
   return true;
 }
 
@@ -185,10 +167,16 @@ tt_compute_root(struct tt_schedule *s, int stage)
   struct tt_stage_schedule *ss = &s->stages[stage];
   if (ss->place == TT_INLINE)
     return tt_refuse(s, "%s is inlined", tt_stage_name(s, stage));
-  /* Stages that were computed beside it may read it: they stay inside, and
-   * it is then complete before them. */
+  struct tt_stage_schedule old = *ss;
   ss->place = TT_ROOT;
   ss->at_stage = ss->at_loop = -1;
+  /* What it reads may be computed inside a loop that it has now left. */
+  for (int i = 0; i < stage; i++)
+    if (s->stages[i].place == TT_AT &&
+        !tt_check_stage(s, s->stages[i].at_stage)) {
+      *ss = old;
+      return false;
+    }
   tt_record(s, stage, "compute_root", "");
   return true;
 }

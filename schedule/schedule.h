@@ -26,29 +26,29 @@ struct tt_loop {
   const char *name;
   enum tt_node node;
   bool reduce;
-  enum tt_for_kind kind; /* of a leaf */
-  int lanes;             /* TT_VECTOR */
+  enum tt_for_kind kind;     /* of a leaf */
+  int lanes;                 /* TT_VECTOR */
   const struct tt_var *axis; /* TT_AXIS */
-  int parent;            /* TT_SPLIT_*: the loop that was split */
-  int other;             /* TT_SPLIT_*: the other half */
-  int64_t factor;        /* TT_SPLIT_*: extent of the inner loop */
+  int parent;                /* TT_SPLIT_*: the loop that was split */
+  int other;                 /* TT_SPLIT_*: the other half */
+  int64_t factor;            /* TT_SPLIT_*: extent of the inner loop */
   enum tt_tail tail;
   int fused_outer, fused_inner; /* TT_FUSED */
-  int child[2];          /* what this loop became: split outer/inner, or the
-                            fused loop twice; -1: a leaf */
-  int64_t extent;        /* for the whole axis, tails rounded up */
+  int child[2];   /* what this loop became: split outer/inner, or the
+                     fused loop twice; -1: a leaf */
+  int64_t extent; /* for the whole axis, tails rounded up */
 };
 
 struct tt_cache_read {
   const char *name;
   const struct tt_tensor *tensor;
-  int loop;      /* filled at the top of this loop's body; or TT_OUTSIDE */
+  int loop; /* filled at the top of this loop's body; or TT_OUTSIDE */
   const struct tt_expr *access; /* what one cached element is: the load, or
                                    the select around it; by axes */
-  int nlayout;   /* loops of the stage that index the cache, outermost first;
-                    0: the layout of the tensor's own dimensions */
+  int nlayout; /* loops of the stage that index the cache, outermost first;
+                  0: the layout of the tensor's own dimensions */
   int layout[TT_MAX_DIMS];
-  int lanes;     /* vectorize the fill; 0: plain */
+  int lanes; /* vectorize the fill; 0: plain */
 };
 
 enum tt_place { TT_ROOT, TT_INLINE, TT_AT };
@@ -62,9 +62,9 @@ struct tt_stage_schedule {
   int norder;
   int order[TT_MAX_LOOPS]; /* leaves, outermost first */
   enum tt_place place;
-  int at_stage, at_loop;   /* TT_AT: position of the consumer, its loop */
-  int cache_write;         /* register accumulators inside this loop;
-                              TT_NO_CACHE: none; TT_OUTSIDE: all loops */
+  int at_stage, at_loop; /* TT_AT: position of the consumer, its loop */
+  int cache_write;       /* register accumulators inside this loop;
+                            TT_NO_CACHE: none; TT_OUTSIDE: all loops */
   int ncaches;
   struct tt_cache_read caches[TT_MAX_CACHES];
 };
@@ -82,8 +82,7 @@ struct tt_schedule {
 
 /* Every stage at root, plain serial loops: spatial axes, then reduction. */
 struct tt_schedule *tt_schedule_new(struct tt_arena *,
-                                    const struct tt_program *,
-                                    bool strict_fp);
+                                    const struct tt_program *, bool strict_fp);
 
 /* A copy in an arena (its own or another), to try primitives on. */
 struct tt_schedule *tt_schedule_copy(struct tt_arena *,
@@ -114,9 +113,9 @@ bool tt_inline(struct tt_schedule *, int stage);
 bool tt_compute_at(struct tt_schedule *, int stage, int consumer, int loop);
 bool tt_compute_root(struct tt_schedule *, int stage);
 bool tt_cache_write(struct tt_schedule *, int stage, int loop);
-bool tt_cache_read(struct tt_schedule *, int stage,
-                   const struct tt_tensor *, int loop, int nlayout,
-                   const int *layout, int lanes, const char *name);
+bool tt_cache_read(struct tt_schedule *, int stage, const struct tt_tensor *,
+                   int loop, int nlayout, const int *layout, int lanes,
+                   const char *name);
 
 /* ---- the text form ---- */
 /* Apply one call, or a block.  false: s->error (and *bad the call). */

@@ -158,10 +158,10 @@ tt_schedule_copy(struct tt_arena *arena, const struct tt_schedule *from)
   s->stages = tt_arena_dup(arena, from->stages,
                            (size_t)from->nstages * sizeof *from->stages);
   s->capcalls = from->ncalls;
-  s->calls = from->ncalls ? tt_arena_dup(arena, from->calls,
-                                         (size_t)from->ncalls *
-                                             sizeof *from->calls)
-                          : NULL;
+  s->calls = from->ncalls
+                 ? tt_arena_dup(arena, from->calls,
+                                (size_t)from->ncalls * sizeof *from->calls)
+                 : NULL;
   return s;
 }
 
@@ -224,8 +224,9 @@ check_kinds(struct tt_schedule *s, int stage)
     if (l->kind != TT_VECTOR && l->kind != TT_PARALLEL)
       continue;
     if (l->reduce)
-      return tt_refuse(s, "%s is a reduction loop of %s: only spatial loops "
-                          "can be vectorized or parallel",
+      return tt_refuse(s,
+                       "%s is a reduction loop of %s: only spatial loops "
+                       "can be vectorized or parallel",
                        l->name, tt_stage_name(s, stage));
     if (vector >= 0)
       return tt_refuse(s, "%s is inside the vectorized loop %s of %s", l->name,
@@ -262,19 +263,22 @@ check_shift(struct tt_schedule *s, int stage)
     for (int i = 0; i < ss->norder; i++)
       for (int a = ss->order[i]; a >= 0; a = ss->loops[a].parent)
         if (a == h && ss->loops[ss->order[i]].kind == TT_PARALLEL)
-          return tt_refuse(s, "%s of %s cannot be parallel: two threads would "
-                              "sum into its shifted tail",
+          return tt_refuse(s,
+                           "%s of %s cannot be parallel: two threads would "
+                           "sum into its shifted tail",
                            ss->loops[ss->order[i]].name,
                            tt_stage_name(s, stage));
     if (l->reduce)
-      return tt_refuse(s, "%s is a reduction loop of %s: a shifted tail would "
-                          "add some points twice",
+      return tt_refuse(s,
+                       "%s is a reduction loop of %s: a shifted tail would "
+                       "add some points twice",
                        l->name, tt_stage_name(s, stage));
     for (int i = first; i < ss->norder; i++)
       for (int a = ss->order[i]; a >= 0; a = ss->loops[a].parent)
         if (a == h)
-          return tt_refuse(s, "reduction loop %s of %s is outside %s, whose "
-                              "tail is shifted",
+          return tt_refuse(s,
+                           "reduction loop %s of %s is outside %s, whose "
+                           "tail is shifted",
                            ss->loops[ss->order[first]].name,
                            tt_stage_name(s, stage), l->name);
   }
@@ -313,8 +317,9 @@ check_strict(struct tt_schedule *s, int stage)
     if (!ss->loops[ss->order[i]].reduce)
       continue;
     if (k >= n || natural[k] != ss->order[i])
-      return tt_refuse(s, "--strict-fp: the order of %s in %s would change the "
-                          "order of the sum",
+      return tt_refuse(s,
+                       "--strict-fp: the order of %s in %s would change the "
+                       "order of the sum",
                        ss->loops[ss->order[i]].name, tt_stage_name(s, stage));
     k++;
   }
@@ -352,8 +357,9 @@ check_layout(struct tt_schedule *s, int stage, const struct tt_cache_read *c)
   }
   for (int j = 0; j < c->nlayout; j++)
     if (tt_position(ss, c->layout[j]) <= at)
-      return tt_refuse(s, "%s is in the layout of %s but not a loop of %s "
-                          "inside %s",
+      return tt_refuse(s,
+                       "%s is in the layout of %s but not a loop of %s "
+                       "inside %s",
                        ss->loops[c->layout[j]].name, c->name,
                        tt_stage_name(s, stage),
                        at < 0 ? "root" : ss->loops[c->loop].name);
@@ -387,8 +393,9 @@ check_caches(struct tt_schedule *s, int stage)
   int at =
       ss->cache_write == TT_OUTSIDE ? -1 : tt_position(ss, ss->cache_write);
   if (ss->cache_write != TT_OUTSIDE && at < 0)
-    return tt_refuse(s, "%s of %s holds the accumulators and is no longer a "
-                        "loop",
+    return tt_refuse(s,
+                     "%s of %s holds the accumulators and is no longer a "
+                     "loop",
                      ss->loops[ss->cache_write].name, tt_stage_name(s, stage));
   if (at >= vector)
     return tt_refuse(s, "the accumulators of %s stand inside a vectorized loop",
@@ -398,6 +405,26 @@ check_caches(struct tt_schedule *s, int stage)
     if (!l->reduce && l->node == TT_FUSED)
       return tt_refuse(s, "fused loop %s of %s cannot index accumulators",
                        l->name, tt_stage_name(s, stage));
+  }
+  return true;
+}
+
+/* Does stage `i` run inside loop `loop` of `consumer`: itself, or computed at
+ * that loop or deeper? */
+bool
+tt_runs_inside(const struct tt_schedule *s, int i, int consumer, int loop)
+{
+  while (i != consumer) {
+    const struct tt_stage_schedule *ss = &s->stages[i];
+    if (ss->place != TT_AT)
+      return false;
+    if (ss->at_stage == consumer) {
+      const struct tt_stage_schedule *c = &s->stages[consumer];
+      int at = ss->at_loop == TT_OUTSIDE ? -1 : tt_position(c, ss->at_loop);
+      int want = loop == TT_OUTSIDE ? -1 : tt_position(c, loop);
+      return at >= want;
+    }
+    i = ss->at_stage;
   }
   return true;
 }
@@ -414,15 +441,23 @@ check_attached(struct tt_schedule *s, int stage)
       continue;
     int at = p->at_loop == TT_OUTSIDE ? -1 : tt_position(ss, p->at_loop);
     if (p->at_loop != TT_OUTSIDE && at < 0)
-      return tt_refuse(s, "%s is computed at %s of %s, which is no longer a "
-                          "loop",
+      return tt_refuse(s,
+                       "%s is computed at %s of %s, which is no longer a "
+                       "loop",
                        p->stage->out->name, ss->loops[p->at_loop].name,
                        tt_stage_name(s, stage));
     if (at >= vector)
       return tt_refuse(s, "%s is computed inside the vectorized loop %s of %s",
-                       p->stage->out->name,
-                       ss->loops[ss->order[vector]].name,
+                       p->stage->out->name, ss->loops[ss->order[vector]].name,
                        tt_stage_name(s, stage));
+    for (int j = i + 1; j < s->nstages; j++)
+      if (s->stages[j].place != TT_INLINE &&
+          tt_stage_reads(&s->stages[j], p->stage->out) &&
+          !tt_runs_inside(s, j, stage, p->at_loop))
+        return tt_refuse(s, "%s is read by %s, outside loop %s of %s",
+                         p->stage->out->name, tt_stage_name(s, j),
+                         at < 0 ? "root" : ss->loops[p->at_loop].name,
+                         tt_stage_name(s, stage));
   }
   return true;
 }

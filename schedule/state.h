@@ -27,7 +27,10 @@ bool tt_loop_uses_axis(const struct tt_stage_schedule *, int loop,
 bool tt_check_stage(struct tt_schedule *, int stage);
 const char *tt_stage_name(const struct tt_schedule *, int stage);
 /* Does any value or condition of the stage load the tensor? */
-bool tt_stage_reads(const struct tt_stage_schedule *,
-                    const struct tt_tensor *);
+bool tt_stage_reads(const struct tt_stage_schedule *, const struct tt_tensor *);
+
+/* Does stage `i` run inside loop `loop` of `consumer`: is it that stage, or
+ * computed at that loop or deeper? */
+bool tt_runs_inside(const struct tt_schedule *, int i, int consumer, int loop);
 
 #endif

@@ -1,0 +1,666 @@
+/* A schedule becomes loop nests with constant extents.
+ *
+ * Loops are entered from the outside in.  A split whose factor does not
+ * divide is two pieces, each lowered as a nest of its own with constant
+ * extents, so that no guard stands in a hot loop.  What hangs on a loop
+ * (stages computed there, caches, accumulators) is emitted at the top of its
+ * body.
+ */
+#include "config.h"
+
+#include "schedule/lower.h"
+
+#include "ir/passes.h"
+
+#include <stdlib.h>
+
+/* Pieces multiply: more statements than this are no kernel any more. */
+#define MAX_STATEMENTS 20000
+/* Locals up to this size may become registers, or else stand on the stack;
+ * larger ones go to the workspace. */
+#define MAX_REGISTER_BYTES 8192
+
+typedef const struct tt_stmt *stmt;
+
+static stmt nest(struct tt_inst *in, int i);
+
+/* ---- entering loops ---------------------------------------------------- */
+
+/* The outermost split above `loop` whose piece is not chosen, or -1. */
+static int
+undecided(const struct tt_inst *in, int loop)
+{
+  const struct tt_loop *l = &in->ss->loops[loop];
+  switch (l->node) {
+  case TT_AXIS:
+    return -1;
+  case TT_SPLIT_OUTER:
+  case TT_SPLIT_INNER: {
+    int q = undecided(in, l->parent);
+    if (q >= 0)
+      return q;
+    return in->extent[loop] ? -1 : l->parent;
+  }
+  case TT_FUSED: {
+    int q = undecided(in, l->fused_outer);
+    return q >= 0 ? q : undecided(in, l->fused_inner);
+  }
+  }
+  return -1;
+}
+
+typedef stmt inside_fn(struct tt_inst *, void *ctx);
+
+/* How a loop is emitted: as scheduled, or as a loop of a fill. */
+struct how {
+  bool scheduled;
+  enum tt_for_kind kind;
+  int lanes;
+};
+
+static stmt enter(struct tt_inst *in, int loop, struct how how, inside_fn *fn,
+                  void *ctx);
+
+static stmt
+enter_piece(struct tt_inst *in, int loop, struct how how, inside_fn *fn,
+            void *ctx, int split, int64_t lo, int64_t n, int64_t inner)
+{
+  int o = in->ss->loops[split].child[0], i = in->ss->loops[split].child[1];
+  in->lo[o] = lo;
+  in->extent[o] = n;
+  in->extent[i] = inner;
+  stmt st = enter(in, loop, how, fn, ctx);
+  in->extent[o] = in->extent[i] = in->lo[o] = 0;
+  return st;
+}
+
+/* Choose the pieces of a split, then go on. */
+static stmt
+enter_split(struct tt_inst *in, int loop, struct how how, inside_fn *fn,
+            void *ctx, int split)
+{
+  int64_t e = tt_max_extent(in, split);
+  const struct tt_loop *o = &in->ss->loops[in->ss->loops[split].child[0]];
+  int64_t f = o->factor, full = e / f, rem = e % f;
+  if (full == 0)
+    return enter_piece(in, loop, how, fn, ctx, split, 0, 1, e);
+  if (rem == 0)
+    return enter_piece(in, loop, how, fn, ctx, split, 0, full, f);
+  switch (o->tail) {
+  case TT_TAIL_PEEL: {
+    stmt parts[2];
+    parts[0] = enter_piece(in, loop, how, fn, ctx, split, 0, full, f);
+    parts[1] = enter_piece(in, loop, how, fn, ctx, split, full, 1, rem);
+    return tt_seq(in->lw->arena, 2, parts);
+  }
+  case TT_TAIL_GUARD: {
+    in->guards[in->nguards++] = split;
+    stmt st = enter_piece(in, loop, how, fn, ctx, split, 0, full + 1, f);
+    in->nguards--;
+    return st;
+  }
+  case TT_TAIL_SHIFT:
+    return enter_piece(in, loop, how, fn, ctx, split, 0, full + 1, f);
+  }
+  return NULL;
+}
+
+static stmt
+enter(struct tt_inst *in, int loop, struct how how, inside_fn *fn, void *ctx)
+{
+  struct tt_lowering *lw = in->lw;
+  int split = undecided(in, loop);
+  if (split >= 0)
+    return enter_split(in, loop, how, fn, ctx, split);
+  const struct tt_loop *l = &in->ss->loops[loop];
+  int64_t n = tt_max_extent(in, loop);
+  if (n == 1) {
+    in->val[loop] = tt_idx(lw->arena, 0);
+    stmt st = fn(in, ctx);
+    in->val[loop] = NULL;
+    return st;
+  }
+  struct tt_var *v = TT_NEW(lw->arena, struct tt_var);
+  v->name = l->name;
+  v->extent = n;
+  v->id = lw->nvars++;
+  in->val[loop] = tt_var_ref(lw->arena, v);
+  stmt st = fn(in, ctx);
+  in->val[loop] = NULL;
+  return tt_for(lw->arena, how.scheduled ? l->kind : how.kind,
+                how.scheduled ? l->lanes : how.lanes, v, st);
+}
+
+/* ---- expressions at a place -------------------------------------------- */
+
+/* Index of a loop in a layout: its iteration counted over all pieces. */
+static const struct tt_expr *
+layout_index(struct tt_inst *in, int loop)
+{
+  return tt_iadd(in->lw->arena, in->val[loop],
+                 tt_idx(in->lw->arena, in->lo[loop]));
+}
+
+/* Iterations of a layout loop are told apart by layout_index() only when no
+ * split further up has two pieces yet to come. */
+static bool
+layout_distinct(const struct tt_inst *in, int loop)
+{
+  const struct tt_loop *l = &in->ss->loops[loop];
+  if (l->node != TT_SPLIT_OUTER && l->node != TT_SPLIT_INNER)
+    return l->node == TT_AXIS;
+  for (int p = l->parent; in->ss->loops[p].node != TT_AXIS;) {
+    const struct tt_loop *k = &in->ss->loops[p];
+    if (k->node == TT_FUSED)
+      return undecided(in, p) < 0;
+    int64_t e = tt_max_extent(in, k->parent);
+    if (!in->extent[p] && k->tail == TT_TAIL_PEEL && e > k->factor &&
+        e % k->factor)
+      return false;
+    p = k->parent;
+  }
+  return true;
+}
+
+struct place {
+  struct tt_inst *in;
+  int naxes;
+  const struct tt_var *axis[TT_MAX_DIMS * 2];
+  const struct tt_expr *value[TT_MAX_DIMS * 2];
+  int skip_cache; /* being filled */
+};
+
+static const struct tt_expr *
+use_cache(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
+{
+  struct place *p = ctx;
+  struct tt_inst *in = p->in;
+  for (int c = 0; c < in->ss->ncaches; c++) {
+    const struct tt_cache_read *r = &in->ss->caches[c];
+    if (!in->cache[c] || !r->nlayout || c == p->skip_cache ||
+        e->kind != r->access->kind || !tt_expr_equal(e, r->access))
+      continue;
+    const struct tt_expr *idx[TT_MAX_DIMS];
+    for (int d = 0; d < r->nlayout; d++)
+      idx[d] = layout_index(in, r->layout[d]);
+    return tt_load(ar, in->cache[c], r->nlayout, idx);
+  }
+  return e;
+}
+
+static const struct tt_expr *
+load_at(struct tt_arena *ar, const struct tt_expr *e,
+        const struct tt_tensor *local, const struct tt_expr *const *base)
+{
+  const struct tt_expr *idx[TT_MAX_DIMS];
+  for (int d = 0; d < e->nargs; d++)
+    idx[d] = base[d] ? tt_isub(ar, e->args[d], base[d]) : e->args[d];
+  return tt_load(ar, local, e->nargs, idx);
+}
+
+static const struct tt_expr *
+use_binding(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
+{
+  struct place *p = ctx;
+  struct tt_inst *in = p->in;
+  if (e->kind == TT_VAR) {
+    for (int i = 0; i < p->naxes; i++)
+      if (p->axis[i] == e->var)
+        return p->value[i];
+    return e;
+  }
+  if (e->kind != TT_LOAD)
+    return e;
+  for (int c = 0; c < in->ss->ncaches; c++)
+    if (in->cache[c] && !in->ss->caches[c].nlayout && c != p->skip_cache &&
+        in->ss->caches[c].tensor == e->tensor)
+      return load_at(ar, e, in->cache[c], in->cache_base[c]);
+  for (const struct tt_binding *b = in->lw->bindings; b; b = b->outer)
+    if (b->tensor == e->tensor)
+      return load_at(ar, e, b->local, b->base);
+  if (e->tensor->id >= 0 && in->lw->global[e->tensor->id])
+    return tt_load(ar, in->lw->global[e->tensor->id], e->nargs, e->args);
+  return e;
+}
+
+static struct place
+place_of(struct tt_inst *in)
+{
+  const struct tt_stage *st = in->ss->stage;
+  struct place p = {.in = in, .skip_cache = -1};
+  for (int i = 0; i < st->nspatial; i++) {
+    p.axis[p.naxes] = st->spatial[i];
+    p.value[p.naxes++] =
+        tt_iadd(in->lw->arena, in->base[i], tt_loop_value(in, i));
+  }
+  for (int i = 0; i < st->nreduce; i++) {
+    p.axis[p.naxes] = st->reduce[i];
+    p.value[p.naxes++] = tt_loop_value(in, st->nspatial + i);
+  }
+  return p;
+}
+
+/* An expression of the stage, over its axes, at the place reached. */
+static const struct tt_expr *
+at_place(struct place *p, const struct tt_expr *e)
+{
+  struct tt_arena *ar = p->in->lw->arena;
+  bool any = false;
+  for (int c = 0; c < p->in->ss->ncaches; c++)
+    any |= p->in->cache[c] != NULL;
+  if (any)
+    e = tt_expr_rewrite(ar, e, use_cache, p);
+  return tt_expr_rewrite(ar, e, use_binding, p);
+}
+
+/* ---- statements at the innermost place --------------------------------- */
+
+static bool
+all_entered(const struct tt_inst *in, int loop)
+{
+  const struct tt_loop *l = &in->ss->loops[loop];
+  if (l->child[0] < 0)
+    return in->val[loop] != NULL;
+  return all_entered(in, l->child[0]) && all_entered(in, l->child[1]);
+}
+
+/* Wrap in the guards of splits with a guarded tail. */
+static stmt
+guarded(struct tt_inst *in, stmt st)
+{
+  struct tt_arena *ar = in->lw->arena;
+  if (++in->lw->nodes > MAX_STATEMENTS && !in->lw->error)
+    in->lw->error = "the tails of its splits make too much code";
+  for (int i = in->nguards - 1; i >= 0; i--) {
+    int q = in->guards[i];
+    if (all_entered(in, q))
+      st = tt_if(ar,
+                 tt_binary(ar, TT_LT, tt_loop_value(in, q),
+                           tt_idx(ar, tt_max_extent(in, q))),
+                 st, NULL);
+  }
+  return st;
+}
+
+static void
+target_index(struct tt_inst *in, const struct tt_expr **idx)
+{
+  for (int d = 0; d < in->ss->stage->nspatial; d++)
+    idx[d] = tt_loop_value(in, d);
+}
+
+static int
+acc_index(struct tt_inst *in, const struct tt_expr **idx)
+{
+  int n = 0;
+  for (int i = in->acc_position; i < in->ss->norder; i++)
+    if (!in->ss->loops[in->ss->order[i]].reduce)
+      idx[n++] = layout_index(in, in->ss->order[i]);
+  return n;
+}
+
+static stmt
+update(struct tt_inst *in)
+{
+  struct tt_arena *ar = in->lw->arena;
+  const struct tt_stage *st = in->ss->stage;
+  struct place p = place_of(in);
+  const struct tt_expr *value = at_place(&p, in->ss->value);
+  if (in->ss->where)
+    value = tt_select(ar, at_place(&p, in->ss->where), value,
+                      tt_red_identity(ar, st->red, value->type.dtype));
+  const struct tt_expr *idx[TT_MAX_LOOPS];
+  const struct tt_tensor *t = in->acc ? in->acc : in->target;
+  int n = st->nspatial;
+  if (in->acc)
+    n = acc_index(in, idx);
+  else
+    target_index(in, idx);
+  if (st->red != TT_RED_NONE)
+    value = tt_red_combine(ar, st->red, tt_load(ar, t, n, idx), value);
+  return guarded(in, tt_store(ar, t, n, idx, value));
+}
+
+/* What a nest over the remaining spatial loops does. */
+enum sweep { INIT_TARGET, INIT_ACC, LOAD_ACC, STORE_ACC };
+
+struct sweeping {
+  enum sweep what;
+  int position;
+};
+
+static stmt sweep_from(struct tt_inst *in, struct sweeping sw);
+
+static stmt
+sweep_inside(struct tt_inst *in, void *ctx)
+{
+  struct sweeping sw = *(const struct sweeping *)ctx;
+  sw.position++;
+  return sweep_from(in, sw);
+}
+
+static stmt
+sweep_point(struct tt_inst *in, enum sweep what)
+{
+  struct tt_arena *ar = in->lw->arena;
+  const struct tt_stage *st = in->ss->stage;
+  const struct tt_expr *t[TT_MAX_LOOPS], *a[TT_MAX_LOOPS];
+  target_index(in, t);
+  int na = in->acc ? acc_index(in, a) : 0;
+  const struct tt_expr *identity = tt_red_identity(ar, st->red, st->out->dtype);
+  switch (what) {
+  case INIT_TARGET:
+    return guarded(in, tt_store(ar, in->target, st->nspatial, t, identity));
+  case INIT_ACC:
+    return guarded(in, tt_store(ar, in->acc, na, a, identity));
+  case LOAD_ACC:
+    return guarded(in, tt_store(ar, in->acc, na, a,
+                                tt_load(ar, in->target, st->nspatial, t)));
+  case STORE_ACC:
+    return guarded(in, tt_store(ar, in->target, st->nspatial, t,
+                                tt_load(ar, in->acc, na, a)));
+  }
+  return NULL;
+}
+
+/* A nest over the spatial loops from a position on. */
+static stmt
+sweep_from(struct tt_inst *in, struct sweeping sw)
+{
+  const struct tt_stage_schedule *ss = in->ss;
+  while (sw.position < ss->norder && ss->loops[ss->order[sw.position]].reduce)
+    sw.position++;
+  if (sw.position == ss->norder)
+    return sweep_point(in, sw.what);
+  return enter(in, ss->order[sw.position], (struct how){.scheduled = true},
+               sweep_inside, &sw);
+}
+
+/* ---- what hangs on a loop ---------------------------------------------- */
+
+static struct tt_tensor *
+local_tensor(struct tt_lowering *lw, const char *name, enum tt_dtype dtype,
+             int ndim, const int64_t *dims)
+{
+  struct tt_tensor *t = TT_NEW(lw->arena, struct tt_tensor);
+  t->name = name;
+  t->dtype = dtype;
+  t->role = TT_LOCAL;
+  t->ndim = ndim;
+  t->id = -1;
+  int64_t bytes = tt_dtype_bytes(dtype);
+  for (int d = 0; d < ndim; d++) {
+    t->dims[d] = dims[d];
+    bytes *= dims[d];
+    if (bytes > INT64_C(1) << 40) {
+      lw->error = "a cache is too large";
+      bytes = 1;
+    }
+  }
+  t->scope = bytes <= MAX_REGISTER_BYTES ? TT_REGISTER : TT_WORKSPACE;
+  return t;
+}
+
+static void
+bind(struct tt_lowering *lw, const struct tt_tensor *tensor,
+     const struct tt_tensor *local, int ndim, const struct tt_expr **base)
+{
+  struct tt_binding *b = TT_NEW(lw->arena, struct tt_binding);
+  b->outer = lw->bindings;
+  b->tensor = tensor;
+  b->local = local;
+  for (int d = 0; base && d < ndim; d++)
+    b->base[d] = base[d];
+  lw->bindings = b;
+}
+
+/* The statements at the top of a loop's body, and the locals that live for
+ * the rest of it. */
+struct top {
+  TT_VEC(stmt) items;
+  TT_VEC(const struct tt_tensor *) locals;
+};
+
+static void
+compute_here(struct tt_inst *in, int stage, struct top *top)
+{
+  struct tt_lowering *lw = in->lw;
+  const struct tt_stage_schedule *ps = &lw->s->stages[stage];
+  const struct tt_tensor *out = ps->stage->out;
+  struct tt_inst *p = TT_NEW(lw->arena, struct tt_inst);
+  p->lw = lw;
+  p->ss = ps;
+  p->index = stage;
+  tt_required_region(in, out, p->base, p->region);
+  p->target = local_tensor(lw, out->name, out->dtype, out->ndim, p->region);
+  TT_PUSH(top->locals, p->target);
+  TT_PUSH(top->items, nest(p, 0));
+  bind(lw, out, p->target, out->ndim, p->base);
+}
+
+struct filling {
+  int cache;
+  int position;
+};
+
+static stmt
+fill_inside(struct tt_inst *in, void *ctx)
+{
+  struct tt_arena *ar = in->lw->arena;
+  struct filling f = *(const struct filling *)ctx;
+  const struct tt_cache_read *c = &in->ss->caches[f.cache];
+  if (f.position < c->nlayout) {
+    int loop = c->layout[f.position++];
+    struct how how = {.kind = TT_SERIAL};
+    if (f.position == c->nlayout && c->lanes)
+      how = (struct how){.kind = TT_VECTOR, .lanes = c->lanes};
+    return enter(in, loop, how, fill_inside, &f);
+  }
+  struct place p = place_of(in);
+  p.skip_cache = f.cache;
+  const struct tt_expr *idx[TT_MAX_DIMS];
+  for (int d = 0; d < c->nlayout; d++)
+    idx[d] = layout_index(in, c->layout[d]);
+  return guarded(in, tt_store(ar, in->cache[f.cache], c->nlayout, idx,
+                              at_place(&p, c->access)));
+}
+
+/* Copy the region of a tensor, dimension by dimension. */
+static stmt
+copy_region(struct tt_inst *in, int cache)
+{
+  struct tt_lowering *lw = in->lw;
+  struct tt_arena *ar = lw->arena;
+  const struct tt_cache_read *c = &in->ss->caches[cache];
+  const struct tt_tensor *local = in->cache[cache], *t = c->tensor;
+  const struct tt_expr *to[TT_MAX_DIMS], *from[TT_MAX_DIMS];
+  const struct tt_var *vars[TT_MAX_DIMS];
+  for (int d = 0; d < t->ndim; d++) {
+    struct tt_var *v = TT_NEW(ar, struct tt_var);
+    v->name = tt_arena_printf(ar, "%s%d", "i", d);
+    v->extent = local->dims[d];
+    v->id = lw->nvars++;
+    vars[d] = v;
+    to[d] = v->extent == 1 ? tt_idx(ar, 0) : tt_var_ref(ar, v);
+    from[d] = tt_iadd(ar, in->cache_base[cache][d], to[d]);
+  }
+  struct place p = {.in = in, .skip_cache = cache};
+  stmt st = guarded(in, tt_store(ar, local, t->ndim, to,
+                                 at_place(&p, tt_load(ar, t, t->ndim, from))));
+  for (int d = t->ndim - 1; d >= 0; d--)
+    if (vars[d]->extent > 1) {
+      bool vector = d == t->ndim - 1 && c->lanes;
+      st = tt_for(ar, vector ? TT_VECTOR : TT_SERIAL, vector ? c->lanes : 0,
+                  vars[d], st);
+    }
+  return st;
+}
+
+static void
+fill_here(struct tt_inst *in, int cache, struct top *top)
+{
+  struct tt_lowering *lw = in->lw;
+  const struct tt_cache_read *c = &in->ss->caches[cache];
+  int64_t dims[TT_MAX_DIMS];
+  int ndim = c->nlayout ? c->nlayout : c->tensor->ndim;
+  if (c->nlayout)
+    for (int d = 0; d < ndim; d++) {
+      dims[d] = tt_max_extent(in, c->layout[d]);
+      if (!layout_distinct(in, c->layout[d]))
+        lw->error = "a cache is laid out by a loop whose split leaves a tail "
+                    "further out";
+    }
+  else
+    tt_own_region(in, c->tensor, in->cache_base[cache], dims);
+  in->cache[cache] = local_tensor(lw, c->name, c->tensor->dtype, ndim, dims);
+  TT_PUSH(top->locals, in->cache[cache]);
+  struct filling f = {cache, 0};
+  stmt st = c->nlayout ? fill_inside(in, &f) : copy_region(in, cache);
+  TT_PUSH(top->items,
+          tt_comment(lw->arena,
+                     tt_arena_printf(lw->arena, "copy of %s", c->tensor->name),
+                     st));
+}
+
+/* True in the first of the reduction's iterations outside position i; NULL
+ * when there are none outside. */
+static const struct tt_expr *
+first_iteration(struct tt_inst *in, int i)
+{
+  struct tt_arena *ar = in->lw->arena;
+  const struct tt_expr *first = NULL;
+  for (int j = 0; j < i; j++) {
+    int h = in->ss->order[j];
+    if (!in->ss->loops[h].reduce)
+      continue;
+    const struct tt_expr *zero =
+        tt_binary(ar, TT_EQ, tt_iadd(ar, in->val[h], tt_idx(ar, in->lo[h])),
+                  tt_idx(ar, 0));
+    first = first ? tt_binary(ar, TT_AND, first, zero) : zero;
+  }
+  return first;
+}
+
+static stmt rest(struct tt_inst *in, int i);
+
+/* The rest of a nest around accumulators for the points of its spatial
+ * loops: started at the identity or what an earlier block of the reduction
+ * left, kept over the reduction loops inside, stored back. */
+static stmt
+accumulate(struct tt_inst *in, int i)
+{
+  struct tt_lowering *lw = in->lw;
+  struct tt_arena *ar = lw->arena;
+  int64_t dims[TT_MAX_LOOPS];
+  int n = 0;
+  for (int j = i; j < in->ss->norder; j++) {
+    int h = in->ss->order[j];
+    if (in->ss->loops[h].reduce)
+      continue;
+    if (n == TT_MAX_DIMS || !layout_distinct(in, h)) {
+      lw->error = "accumulators span a loop whose split leaves a tail further "
+                  "out";
+      return NULL;
+    }
+    dims[n++] = tt_max_extent(in, h);
+  }
+  const struct tt_tensor *out = in->ss->stage->out;
+  in->acc = local_tensor(lw, tt_arena_printf(ar, "%s_acc", out->name),
+                         out->dtype, n, dims);
+  in->acc_position = i;
+  const struct tt_tensor *acc = in->acc;
+  const struct tt_expr *first = first_iteration(in, i);
+  stmt parts[3];
+  parts[0] = sweep_from(in, (struct sweeping){INIT_ACC, i});
+  if (first)
+    parts[0] = tt_if(ar, first, parts[0],
+                     sweep_from(in, (struct sweeping){LOAD_ACC, i}));
+  parts[1] = rest(in, i);
+  parts[2] = sweep_from(in, (struct sweeping){STORE_ACC, i});
+  in->acc = NULL;
+  return tt_alloc_stmt(ar, acc, tt_seq(ar, 3, parts));
+}
+
+static stmt
+nest_inside(struct tt_inst *in, void *ctx)
+{
+  return nest(in, *(const int *)ctx);
+}
+
+/* The loops from position i on. */
+static stmt
+rest(struct tt_inst *in, int i)
+{
+  if (in->lw->error)
+    return NULL;
+  if (i == in->ss->norder)
+    return update(in);
+  int next = i + 1;
+  return enter(in, in->ss->order[i], (struct how){.scheduled = true},
+               nest_inside, &next);
+}
+
+static int
+first_reduction(const struct tt_stage_schedule *ss)
+{
+  for (int i = 0; i < ss->norder; i++)
+    if (ss->loops[ss->order[i]].reduce)
+      return i;
+  return -1;
+}
+
+/* The body of the loop before position i: what hangs on it, then the rest. */
+static stmt
+nest(struct tt_inst *in, int i)
+{
+  struct tt_lowering *lw = in->lw;
+  const struct tt_stage_schedule *ss = in->ss;
+  int at = i ? ss->order[i - 1] : TT_OUTSIDE;
+  struct tt_binding *bindings = lw->bindings;
+  struct tt_limit *limits = lw->limits;
+  struct top top = {0};
+  for (int p = 0; p < in->index; p++)
+    if (lw->s->stages[p].place == TT_AT &&
+        lw->s->stages[p].at_stage == in->index &&
+        lw->s->stages[p].at_loop == at)
+      compute_here(in, p, &top);
+  for (int c = 0; c < ss->ncaches; c++)
+    if (ss->caches[c].loop == at)
+      fill_here(in, c, &top);
+  if (ss->cache_write == at) {
+    TT_PUSH(top.items, accumulate(in, i));
+  } else {
+    if (ss->cache_write == TT_NO_CACHE && ss->stage->red != TT_RED_NONE &&
+        i == first_reduction(ss))
+      TT_PUSH(top.items, sweep_from(in, (struct sweeping){INIT_TARGET, i}));
+    TT_PUSH(top.items, rest(in, i));
+  }
+  stmt st = tt_seq(lw->arena, top.items.n, top.items.items);
+  for (int l = top.locals.n - 1; l >= 0; l--)
+    st = tt_alloc_stmt(lw->arena, top.locals.items[l], st);
+  for (int c = 0; c < ss->ncaches; c++)
+    if (ss->caches[c].loop == at)
+      in->cache[c] = NULL;
+  free(top.items.items);
+  free(top.locals.items);
+  lw->bindings = bindings;
+  lw->limits = limits;
+  return st;
+}
+
+const struct tt_stmt *
+tt_lower_stage(struct tt_lowering *lw, int stage,
+               const struct tt_tensor *target)
+{
+  struct tt_inst *in = TT_NEW(lw->arena, struct tt_inst);
+  const struct tt_stage_schedule *ss = &lw->s->stages[stage];
+  in->lw = lw;
+  in->ss = ss;
+  in->index = stage;
+  in->target = target;
+  for (int d = 0; d < target->ndim; d++) {
+    in->base[d] = tt_idx(lw->arena, 0);
+    in->region[d] = target->dims[d];
+  }
+  return nest(in, 0);
+}

@@ -1,0 +1,224 @@
+/* Whole programs: which stages run in NAME and which in NAME_prepare, and the
+ * plain loops that everything is compared with.
+ */
+#include "config.h"
+
+#include "schedule/lower.h"
+
+#include "ir/passes.h"
+
+#include <stdlib.h>
+
+struct marking {
+  bool *needed;
+};
+
+static void
+mark_load(void *ctx, const struct tt_expr *e)
+{
+  if (e->kind == TT_LOAD && e->tensor->id >= 0)
+    ((struct marking *)ctx)->needed[e->tensor->id] = true;
+}
+
+static void
+mark_reads(const struct tt_stage_schedule *ss, bool *needed)
+{
+  struct marking m = {needed};
+  tt_expr_visit(ss->value, mark_load, &m);
+  if (ss->where)
+    tt_expr_visit(ss->where, mark_load, &m);
+}
+
+/* The stage at root whose nest contains this one. */
+static int
+root_of(const struct tt_schedule *s, int stage)
+{
+  while (s->stages[stage].place == TT_AT)
+    stage = s->stages[stage].at_stage;
+  return stage;
+}
+
+struct whole {
+  const struct tt_schedule *s;
+  struct tt_arena *ar;
+  bool *live;       /* by stage: an output depends on it */
+  bool *in_main;    /* by tensor id: read in NAME */
+  bool *in_prepare; /* by stage: runs in NAME_prepare */
+};
+
+static void
+find_uses(struct whole *w)
+{
+  const struct tt_schedule *s = w->s;
+  const struct tt_program *p = s->program;
+  w->live = TT_ARRAY(w->ar, bool, (size_t)s->nstages + 1);
+  w->in_prepare = TT_ARRAY(w->ar, bool, (size_t)s->nstages + 1);
+  w->in_main = TT_ARRAY(w->ar, bool, (size_t)p->ntensors + 1);
+  bool *needed = TT_ARRAY(w->ar, bool, (size_t)p->ntensors + 1);
+  for (int i = s->nstages - 1; i >= 0; i--) {
+    const struct tt_stage_schedule *ss = &s->stages[i];
+    const struct tt_tensor *out = ss->stage->out;
+    if (ss->place == TT_INLINE || (out->role != TT_OUTPUT && !needed[out->id]))
+      continue;
+    w->live[i] = true;
+    w->in_prepare[i] = s->program->stages[root_of(s, i)]->prepare;
+    mark_reads(ss, needed);
+    if (!w->in_prepare[i])
+      mark_reads(ss, w->in_main);
+  }
+}
+
+static struct tt_tensor *
+prepared_copy(struct tt_arena *ar, const struct tt_tensor *t)
+{
+  struct tt_tensor *copy = tt_arena_dup(ar, t, sizeof *t);
+  copy->role = TT_PREPARED;
+  copy->id = -1;
+  return copy;
+}
+
+/* copy[i...] = weight[i...] */
+static const struct tt_stmt *
+copy_weight(struct tt_lowering *lw, const struct tt_tensor *weight,
+            const struct tt_tensor *copy)
+{
+  struct tt_arena *ar = lw->arena;
+  const struct tt_expr *idx[TT_MAX_DIMS];
+  struct tt_var *vars[TT_MAX_DIMS];
+  for (int d = 0; d < weight->ndim; d++) {
+    vars[d] = TT_NEW(ar, struct tt_var);
+    *vars[d] = (struct tt_var){.name = tt_arena_printf(ar, "i%d", d),
+                               .extent = weight->dims[d],
+                               .id = lw->nvars++};
+    idx[d] = tt_var_ref(ar, vars[d]);
+  }
+  const struct tt_stmt *st = tt_store(ar, copy, weight->ndim, idx,
+                                      tt_load(ar, weight, weight->ndim, idx));
+  for (int d = weight->ndim - 1; d >= 0; d--)
+    st = tt_for(ar, TT_SERIAL, 0, vars[d], st);
+  return st;
+}
+
+/* What a nest computes, as a comment for whoever reads the code. */
+static const char *
+describe(struct tt_arena *ar, const struct tt_stage_schedule *ss)
+{
+  const struct tt_stage *st = ss->stage;
+  struct tt_sb sb = {0};
+  tt_sb_add(&sb, st->out->name);
+  for (int i = 0; i < st->nspatial; i++)
+    tt_sb_printf(&sb, "%s%s%s", i ? ", " : "[", st->spatial[i]->name,
+                 i + 1 == st->nspatial ? "]" : "");
+  tt_sb_add(&sb, " = ");
+  for (int i = 0; i < st->nreduce; i++)
+    tt_sb_printf(&sb, "%s%s%s", i ? ", " : tt_red_name(st->red), i ? "" : "[",
+                 st->reduce[i]->name);
+  if (st->nreduce)
+    tt_sb_add(&sb, "](");
+  tt_dump_expr(&sb, ss->value);
+  if (st->nreduce)
+    tt_sb_add(&sb, ")");
+  const char *text = sb.len > 150
+                         ? tt_arena_printf(ar, "%.140s ...", tt_sb_str(&sb))
+                         : tt_arena_strdup(ar, tt_sb_str(&sb));
+  tt_sb_free(&sb);
+  return text;
+}
+
+struct lists {
+  TT_VEC(const struct tt_stmt *) prepare, body;
+  TT_VEC(struct tt_tensor *) prepared, temps;
+};
+
+/* Weights that NAME reads are copied by NAME_prepare. */
+static void
+prepare_weights(struct whole *w, struct tt_lowering *lw, struct lists *l)
+{
+  const struct tt_program *p = w->s->program;
+  for (int i = 0; i < p->ntensors; i++) {
+    struct tt_tensor *t = p->tensors[i];
+    if (t->role != TT_WEIGHT || !w->in_main[i])
+      continue;
+    struct tt_tensor *copy = prepared_copy(w->ar, t);
+    TT_PUSH(l->prepared, copy);
+    TT_PUSH(l->prepare, copy_weight(lw, t, copy));
+    lw->global[i] = copy;
+  }
+}
+
+static void
+lower_roots(struct whole *w, struct tt_lowering *lw, struct lists *l,
+            bool prepare)
+{
+  for (int i = 0; i < w->s->nstages && !lw->error; i++) {
+    const struct tt_stage_schedule *ss = &w->s->stages[i];
+    if (!w->live[i] || ss->place != TT_ROOT || w->in_prepare[i] != prepare)
+      continue;
+    struct tt_tensor *out = ss->stage->out;
+    const struct tt_tensor *target = out;
+    if (prepare) {
+      struct tt_tensor *kept = prepared_copy(w->ar, out);
+      TT_PUSH(l->prepared, kept);
+      lw->global[out->id] = target = kept;
+    } else if (out->role == TT_TEMP) {
+      TT_PUSH(l->temps, out);
+    }
+    const struct tt_stmt *st = tt_lower_stage(lw, i, target);
+    if (lw->error)
+      return;
+    st = tt_comment(w->ar, describe(w->ar, ss), st);
+    if (prepare)
+      TT_PUSH(l->prepare, st);
+    else
+      TT_PUSH(l->body, st);
+  }
+}
+
+bool
+tt_schedule_lower(struct tt_arena *ar, const struct tt_schedule *s,
+                  struct tt_nest *out, const char **error)
+{
+  struct whole w = {.s = s, .ar = ar};
+  find_uses(&w);
+  struct tt_lowering lw = {.arena = ar, .s = s, .nvars = s->program->nvars};
+  lw.global =
+      TT_ARRAY(ar, const struct tt_tensor *, (size_t)s->program->ntensors + 1);
+  struct lists l = {0};
+  bool weights = false;
+  for (int i = 0; i < s->program->ntensors; i++)
+    weights |= s->program->tensors[i]->role == TT_WEIGHT;
+  /* In NAME_prepare weights are themselves; in NAME they are their copies. */
+  lower_roots(&w, &lw, &l, true);
+  prepare_weights(&w, &lw, &l);
+  lower_roots(&w, &lw, &l, false);
+  *out = (struct tt_nest){
+      .program = s->program,
+      .prepare = weights ? tt_seq(ar, l.prepare.n, l.prepare.items) : NULL,
+      .body = tt_seq(ar, l.body.n, l.body.items),
+      .nprepared = l.prepared.n,
+      .prepared = tt_arena_dup(ar, l.prepared.items,
+                               (size_t)l.prepared.n * sizeof(void *)),
+      .ntemps = l.temps.n,
+      .temps =
+          tt_arena_dup(ar, l.temps.items, (size_t)l.temps.n * sizeof(void *))};
+  free(l.prepare.items);
+  free(l.body.items);
+  free(l.prepared.items);
+  free(l.temps.items);
+  *error = lw.error;
+  return !lw.error;
+}
+
+bool
+tt_plain_nest(struct tt_arena *ar, const struct tt_program *program,
+              struct tt_nest *out, const char **error)
+{
+  struct tt_schedule *s = tt_schedule_new(ar, program, true);
+  for (int i = 0; i < s->nstages; i++)
+    if (program->stages[i]->red != TT_RED_NONE &&
+        !tt_cache_write(s, i, program->stages[i]->nspatial - 1)) {
+      *error = s->error;
+      return false;
+    }
+  return tt_schedule_lower(ar, s, out, error);
+}

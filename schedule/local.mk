@@ -1,5 +1,6 @@
 noinst_LIBRARIES += schedule/libschedule.a
 schedule_libschedule_a_SOURCES = \
+	schedule/analysis.c schedule/analysis.h \
 	schedule/annotate.c \
 	schedule/cache.c \
 	schedule/loops.c \
@@ -8,5 +9,6 @@ schedule_libschedule_a_SOURCES = \
 	schedule/place.c \
 	schedule/region.c \
 	schedule/schedule.h \
+	schedule/space.c \
 	schedule/state.c schedule/state.h \
 	schedule/text.c

@@ -1,0 +1,202 @@
+/* Random legal schedules for tests. */
+#include "config.h"
+
+#include "tests/random_schedule.h"
+
+#include <string.h>
+
+struct dice {
+  uint64_t state;
+  int names; /* counter for fresh names */
+  struct tt_schedule *s;
+};
+
+static uint64_t
+roll(struct dice *d)
+{
+  d->state ^= d->state << 13;
+  d->state ^= d->state >> 7;
+  d->state ^= d->state << 17;
+  return d->state;
+}
+
+static int
+below(struct dice *d, int n)
+{
+  return n > 0 ? (int)((roll(d) >> 11) % (uint64_t)n) : 0;
+}
+
+static const char *
+fresh(struct dice *d, const char *prefix)
+{
+  return tt_arena_printf(d->s->arena, "%s%d", prefix, d->names++);
+}
+
+static int
+leaf(struct dice *d, int stage)
+{
+  const struct tt_stage_schedule *ss = &d->s->stages[stage];
+  return ss->norder ? ss->order[below(d, ss->norder)] : -1;
+}
+
+static int
+place(struct dice *d, int stage)
+{
+  return below(d, 6) == 0 ? TT_OUTSIDE : leaf(d, stage);
+}
+
+static void
+try_split(struct dice *d, int stage)
+{
+  int l = leaf(d, stage);
+  if (l < 0)
+    return;
+  static const enum tt_tail tails[] = {TT_TAIL_PEEL, TT_TAIL_PEEL,
+                                       TT_TAIL_GUARD, TT_TAIL_SHIFT};
+  int64_t e = d->s->stages[stage].loops[l].extent;
+  tt_split(d->s, stage, l, 1 + below(d, (int)(e < 16 ? e + 2 : 16)),
+           fresh(d, "s"), tails[below(d, 4)]);
+}
+
+static void
+try_fuse(struct dice *d, int stage)
+{
+  const struct tt_stage_schedule *ss = &d->s->stages[stage];
+  if (ss->norder < 2)
+    return;
+  int i = below(d, ss->norder - 1);
+  tt_fuse(d->s, stage, ss->order[i], ss->order[i + 1], fresh(d, "f"));
+}
+
+static void
+try_reorder(struct dice *d, int stage)
+{
+  const struct tt_stage_schedule *ss = &d->s->stages[stage];
+  int loops[TT_MAX_LOOPS], n = ss->norder;
+  memcpy(loops, ss->order, (size_t)n * sizeof *loops);
+  for (int i = n - 1; i > 0; i--) {
+    int j = below(d, i + 1), t = loops[i];
+    loops[i] = loops[j];
+    loops[j] = t;
+  }
+  if (n)
+    tt_reorder(d->s, stage, 1 + below(d, n), loops);
+}
+
+struct used {
+  const struct tt_tensor *tensors[64];
+  int n;
+};
+
+static void
+note_tensor(void *ctx, const struct tt_expr *e)
+{
+  struct used *u = ctx;
+  if (e->kind == TT_LOAD && u->n < 64)
+    u->tensors[u->n++] = e->tensor;
+}
+
+static void
+try_cache_read(struct dice *d, int stage)
+{
+  const struct tt_stage_schedule *ss = &d->s->stages[stage];
+  struct used u = {.n = 0};
+  tt_expr_visit(ss->value, note_tensor, &u);
+  if (!u.n)
+    return;
+  const struct tt_tensor *t = u.tensors[below(d, u.n)];
+  int at = place(d, stage), layout[TT_MAX_DIMS], n = 0;
+  bool inside = at == TT_OUTSIDE;
+  if (below(d, 3))
+    for (int i = 0; i < ss->norder; i++) {
+      if (inside && n < TT_MAX_DIMS && below(d, 5))
+        layout[n++] = ss->order[i];
+      inside |= ss->order[i] == at;
+    }
+  for (int i = n - 1; i > 0; i--) {
+    int j = below(d, i + 1), x = layout[i];
+    layout[i] = layout[j];
+    layout[j] = x;
+  }
+  static const int lanes[] = {0, 0, 4, 8};
+  tt_cache_read(d->s, stage, t, at, n, layout, lanes[below(d, 4)],
+                fresh(d, "cache"));
+}
+
+static void
+try_compute_at(struct dice *d, int stage)
+{
+  int n = d->s->nstages;
+  if (stage + 1 >= n)
+    return;
+  int consumer = stage + 1 + below(d, n - stage - 1);
+  tt_compute_at(d->s, stage, consumer, place(d, consumer));
+}
+
+static void
+try_one(struct dice *d)
+{
+  struct tt_schedule *s = d->s;
+  int stage = below(d, s->nstages), l = leaf(d, stage);
+  static const int lanes[] = {2, 4, 8, 16};
+  switch (below(d, 18)) {
+  case 0:
+  case 1:
+  case 2:
+  case 3:
+    try_split(d, stage);
+    break;
+  case 4:
+    try_fuse(d, stage);
+    break;
+  case 5:
+  case 6:
+  case 7:
+    try_reorder(d, stage);
+    break;
+  case 8:
+    if (l >= 0 && s->stages[stage].loops[l].extent <= 8)
+      tt_unroll(s, stage, l);
+    break;
+  case 9:
+  case 10:
+    if (l >= 0)
+      tt_vectorize(s, stage, l, lanes[below(d, 4)]);
+    break;
+  case 11:
+    if (l >= 0)
+      tt_parallel(s, stage, l);
+    break;
+  case 12:
+    tt_inline(s, stage);
+    break;
+  case 13:
+  case 14:
+    try_compute_at(d, stage);
+    break;
+  case 15:
+    tt_cache_write(s, stage, place(d, stage));
+    break;
+  case 16:
+    try_cache_read(d, stage);
+    break;
+  case 17:
+    if (below(d, 4) == 0)
+      tt_compute_root(s, stage);
+    break;
+  }
+}
+
+struct tt_schedule *
+tt_random_schedule(struct tt_arena *arena, const struct tt_program *program,
+                   uint64_t seed, int tries, bool strict_fp)
+{
+  struct dice d = {.state = seed * 0x9E3779B97F4A7C15u + 1};
+  d.s = tt_schedule_new(arena, program, strict_fp);
+  for (int i = 0; i < 8; i++)
+    roll(&d);
+  for (int i = 0; i < tries; i++)
+    try_one(&d);
+  d.s->error = NULL;
+  return d.s;
+}

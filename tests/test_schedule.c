@@ -1,0 +1,324 @@
+/* Schedules: what is refused and why, the text form, and above all: random
+ * legal schedules of random programs keep the interpreter's results.
+ *
+ * TT_RANDOM_COUNT sets the number of random pairs, TT_RANDOM_SEED where they
+ * start: a failure prints the seed that repeats it.
+ */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/passes.h"
+#include "tests/random_program.h"
+#include "tests/random_schedule.h"
+
+/* ---- a matrix product to schedule -------------------------------------- */
+
+static struct tt_program *
+matmul(struct tt_arena *ar, int64_t m, int64_t n, int64_t k)
+{
+  struct tt_program *p = tt_program_new(ar, "mm");
+  struct tt_tensor *a =
+      tt_program_tensor(p, "A", TT_INPUT, TT_F32, 2, (int64_t[]){m, k});
+  struct tt_tensor *b =
+      tt_program_tensor(p, "B", TT_INPUT, TT_F32, 2, (int64_t[]){k, n});
+  struct tt_tensor *c =
+      tt_program_tensor(p, "C", TT_OUTPUT, TT_F32, 2, (int64_t[]){m, n});
+  const struct tt_var *vm = tt_program_var(p, "m", m),
+                      *vn = tt_program_var(p, "n", n),
+                      *vk = tt_program_var(p, "k", k);
+  const struct tt_expr *im = tt_var_ref(ar, vm), *in = tt_var_ref(ar, vn),
+                       *ik = tt_var_ref(ar, vk);
+  const struct tt_expr *value = tt_binary(
+      ar, TT_MUL, tt_load(ar, a, 2, (const struct tt_expr *[]){im, ik}),
+      tt_load(ar, b, 2, (const struct tt_expr *[]){ik, in}));
+  tt_program_stage(p, c, (const struct tt_var *[]){vm, vn}, TT_RED_SUM, 1, &vk,
+                   value, NULL);
+  return p;
+}
+
+static double
+tolerance(enum tt_dtype t)
+{
+  switch (t) {
+  case TT_F64:
+    return 1e-11;
+  case TT_F32:
+    return 1e-4;
+  case TT_F16:
+    return 2e-2;
+  case TT_BF16:
+    return 2e-1;
+  case TT_I8:
+  case TT_U8:
+  case TT_I16:
+  case TT_U16:
+  case TT_I32:
+  case TT_U32:
+  case TT_I64:
+  case TT_BOOL:
+  case TT_NDTYPES:
+    break;
+  }
+  return 0;
+}
+
+/* Text of the first difference between outputs, or NULL. */
+static const char *
+compare(struct tt_arena *ar, const struct tt_program *p, struct tt_values *want,
+        struct tt_values *got)
+{
+  for (int i = 0; i < p->ntensors; i++) {
+    const struct tt_tensor *t = p->tensors[i];
+    if (t->role != TT_OUTPUT)
+      continue;
+    double *wf, *gf;
+    int64_t *wi, *gi;
+    tt_values_of(want, t, &wf, &wi);
+    tt_values_of(got, t, &gf, &gi);
+    double scale = 1;
+    for (int64_t e = 0; wf && e < tt_tensor_size(t); e++)
+      if (fabs(wf[e]) > scale && !isinf(wf[e]))
+        scale = fabs(wf[e]);
+    for (int64_t e = 0; e < tt_tensor_size(t); e++) {
+      bool same = wf ? wf[e] == gf[e] || (isnan(wf[e]) && isnan(gf[e])) ||
+                           fabs(wf[e] - gf[e]) <= tolerance(t->dtype) * scale
+                     : wi[e] == gi[e];
+      if (!same)
+        return tt_arena_printf(ar, "%s element %lld: want %g, got %g", t->name,
+                               (long long)e, wf ? wf[e] : (double)wi[e],
+                               wf ? gf[e] : (double)gi[e]);
+    }
+  }
+  return NULL;
+}
+
+/* Lower and interpret; NULL, or what is wrong. `*skipped` when lowering
+ * refuses (a size over a limit). */
+static const char *
+check_schedule(struct tt_arena *ar, const struct tt_program *p,
+               const struct tt_schedule *s, uint64_t seed, bool *skipped)
+{
+  struct tt_nest nest;
+  const char *error = NULL;
+  *skipped = !tt_schedule_lower(ar, s, &nest, &error);
+  if (*skipped)
+    return NULL;
+  const char *bad = tt_verify_stmt(ar, nest.body, false);
+  if (!bad && nest.prepare)
+    bad = tt_verify_stmt(ar, nest.prepare, false);
+  if (bad)
+    return tt_arena_printf(ar, "verify: %s", bad);
+  struct tt_values *want = tt_values_new(), *got = tt_values_new();
+  tt_values_random(want, p, seed);
+  tt_values_random(got, p, seed);
+  bad = tt_interpret_program(p, want);
+  if (!bad)
+    bad = tt_interpret_nest(&nest, got);
+  if (bad)
+    bad = tt_arena_strdup(ar, bad);
+  else
+    bad = compare(ar, p, want, got);
+  tt_values_free(want);
+  tt_values_free(got);
+  return bad;
+}
+
+static void
+show_failure(const struct tt_program *p, const struct tt_schedule *s,
+             const char *bad, uint64_t seed)
+{
+  struct tt_sb sb = {0};
+  tt_dump_program(&sb, p);
+  tt_schedule_print(s, &sb);
+  struct tt_nest nest;
+  const char *error;
+  struct tt_arena *ar = tt_arena_new();
+  if (tt_schedule_lower(ar, s, &nest, &error))
+    tt_dump_stmt(&sb, nest.body, 0);
+  fprintf(stderr, "%s\nTT_RANDOM_SEED=%llu: %s\n", tt_sb_str(&sb),
+          (unsigned long long)seed, bad);
+  tt_sb_free(&sb);
+  tt_arena_free(ar);
+}
+
+static void
+random_schedules_keep_results(void **state)
+{
+  (void)state;
+  const char *count = getenv("TT_RANDOM_COUNT"),
+             *start = getenv("TT_RANDOM_SEED");
+  uint64_t first = start ? strtoull(start, NULL, 10) : 1;
+  uint64_t n = count ? strtoull(count, NULL, 10) : start ? 1 : 3000;
+  int skips = 0;
+  struct tt_arena *ar = tt_arena_new();
+  for (uint64_t seed = first; seed < first + n; seed++) {
+    tt_arena_reset(ar);
+    struct tt_program *p = tt_random_program(ar, seed / 4);
+    struct tt_schedule *s =
+        tt_random_schedule(ar, p, seed, 4 + (int)(seed % 40), seed % 7 == 0);
+    bool skipped;
+    const char *bad = check_schedule(ar, p, s, seed, &skipped);
+    skips += skipped;
+    if (bad)
+      show_failure(p, s, bad, seed);
+    assert_null(bad);
+  }
+  tt_arena_free(ar);
+  /* Most must be lowered, or the test shows nothing. */
+  assert_true((uint64_t)skips * 5 <= n || n < 10);
+}
+
+static void
+text_form_reads_back(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  for (uint64_t seed = 1; seed < 300; seed++) {
+    tt_arena_reset(ar);
+    struct tt_program *p = tt_random_program(ar, seed);
+    struct tt_schedule *s = tt_random_schedule(ar, p, seed, 30, false);
+    struct tt_schedule *t = tt_schedule_new(ar, p, false);
+    struct tt_sblock block = {NULL, s->ncalls, s->calls};
+    const struct tt_scall *bad = NULL;
+    if (!tt_schedule_apply(t, &block, &bad))
+      fail_msg("seed %d: %s.%s: %s", (int)seed, bad->stage, bad->primitive,
+               t->error);
+    struct tt_sb a = {0}, b = {0};
+    tt_schedule_print(s, &a);
+    tt_schedule_print(t, &b);
+    struct tt_nest na, nb;
+    const char *ea, *eb;
+    bool la = tt_schedule_lower(ar, s, &na, &ea);
+    assert_int_equal(la, tt_schedule_lower(ar, t, &nb, &eb));
+    if (la) {
+      tt_dump_stmt(&a, na.body, 0);
+      tt_dump_stmt(&b, nb.body, 0);
+    }
+    assert_string_equal(tt_sb_str(&a), tt_sb_str(&b));
+    tt_sb_free(&a);
+    tt_sb_free(&b);
+  }
+  tt_arena_free(ar);
+}
+
+/* ---- refusals ---------------------------------------------------------- */
+
+static void
+refused(const struct tt_schedule *s, bool result, const char *why)
+{
+  assert_false(result);
+  assert_non_null(s->error);
+  if (!strstr(s->error, why))
+    fail_msg("refused for another reason: %s", s->error);
+}
+
+static void
+illegal_primitives_name_the_loops(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *p = matmul(ar, 16, 16, 16);
+  struct tt_schedule *s = tt_schedule_new(ar, p, false);
+  refused(s, tt_vectorize(s, 0, 2, 4), "k is a reduction loop of C");
+  refused(s, tt_parallel(s, 0, 2), "k is a reduction loop of C");
+  refused(s, tt_vectorize(s, 0, 1, 3), "power of two");
+  refused(s, tt_fuse(s, 0, 0, 2, "f") >= 0, "not directly inside m");
+  refused(s, tt_fuse(s, 0, 1, 2, "f") >= 0, "reduction loop and a spatial");
+  refused(s, tt_split(s, 0, 0, 0, "mi", TT_TAIL_PEEL) >= 0, "split by 0");
+  refused(s, tt_split(s, 0, 0, 4, "n", TT_TAIL_PEEL) >= 0, "already has");
+  refused(s, tt_inline(s, 0), "output");
+  assert_true(tt_unroll(s, 0, 0));
+  refused(s, tt_split(s, 0, 0, 4, "mi", TT_TAIL_PEEL) >= 0, "already unrolled");
+  assert_true(tt_vectorize(s, 0, 1, 8));
+  refused(s, tt_reorder(s, 0, 2, (int[]){1, 0}), "");
+  refused(s, tt_cache_write(s, 0, 2), "inside a vectorized loop");
+  tt_arena_free(ar);
+}
+
+static void
+strict_fp_keeps_the_order_of_sums(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *p = matmul(ar, 16, 16, 16);
+  struct tt_schedule *s = tt_schedule_new(ar, p, true);
+  int ki = tt_split(s, 0, 2, 4, "ki", TT_TAIL_PEEL);
+  int ko = s->stages[0].loops[ki].other;
+  refused(s, tt_reorder(s, 0, 2, (int[]){ki, ko}), "--strict-fp");
+  assert_true(tt_reorder(s, 0, 3, (int[]){ko, 0, ki}));
+  tt_arena_free(ar);
+}
+
+static void
+shifted_tails_are_not_summed_twice(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *p = matmul(ar, 10, 16, 16);
+  struct tt_schedule *s = tt_schedule_new(ar, p, false);
+  assert_true(tt_split(s, 0, 0, 4, "mi", TT_TAIL_SHIFT) >= 0);
+  int mo = tt_find_loop(s, 0, "m"), k = tt_find_loop(s, 0, "k");
+  refused(s, tt_reorder(s, 0, 2, (int[]){k, mo}), "tail is shifted");
+  refused(s, tt_parallel(s, 0, mo), "shifted tail");
+  tt_arena_free(ar);
+}
+
+/* The hand-written schedule of the fast matrix product, at sizes with tails
+ * everywhere. */
+static void
+packed_matmul_is_right(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *p = matmul(ar, 23, 37, 29);
+  struct tt_schedule *s = tt_schedule_new(ar, p, false);
+  int n1 = tt_split(s, 0, 1, 32, "n1", TT_TAIL_PEEL);
+  int nr = tt_split(s, 0, n1, 8, "nr", TT_TAIL_PEEL);
+  int k1 = tt_split(s, 0, 2, 8, "k1", TT_TAIL_PEEL);
+  int m1 = tt_split(s, 0, 0, 12, "m1", TT_TAIL_PEEL);
+  int mr = tt_split(s, 0, m1, 6, "mr", TT_TAIL_PEEL);
+  int n = tt_find_loop(s, 0, "n"), k = tt_find_loop(s, 0, "k"),
+      m = tt_find_loop(s, 0, "m");
+  m1 = tt_find_loop(s, 0, "m1");
+  n1 = tt_find_loop(s, 0, "n1");
+  assert_true(tt_reorder(s, 0, 8, (int[]){n, k, m, n1, m1, k1, mr, nr}));
+  assert_true(tt_cache_write(s, 0, m1));
+  assert_true(
+      tt_cache_read(s, 0, p->tensors[1], k, 3, (int[]){n1, k1, nr}, 4, "B_p"));
+  assert_true(
+      tt_cache_read(s, 0, p->tensors[0], m, 3, (int[]){m1, k1, mr}, 0, "A_p"));
+  assert_true(tt_unroll(s, 0, mr));
+  assert_true(tt_vectorize(s, 0, nr, 4));
+  bool skipped;
+  const char *bad = check_schedule(ar, p, s, 1, &skipped);
+  if (bad)
+    show_failure(p, s, bad, 1);
+  assert_null(bad);
+  assert_false(skipped);
+  tt_arena_free(ar);
+}
+
+int
+main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(illegal_primitives_name_the_loops),
+      cmocka_unit_test(strict_fp_keeps_the_order_of_sums),
+      cmocka_unit_test(shifted_tails_are_not_summed_twice),
+      cmocka_unit_test(packed_matmul_is_right),
+      cmocka_unit_test(text_form_reads_back),
+      cmocka_unit_test(random_schedules_keep_results),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

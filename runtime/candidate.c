@@ -212,7 +212,9 @@ load(struct child *c)
       const char *why = dlerror();
       snprintf(c->report->message, sizeof c->report->message, "%s",
                why ? why : "the symbol is missing");
-      bool memory = strstr(c->report->message, "annot allocate memory");
+      bool memory = strstr(c->report->message, "annot allocate memory") ||
+                    strstr(c->report->message, "annot map") ||
+                    strstr(c->report->message, "failed to map");
       finish(c, memory ? TT_RUN_MEMORY : TT_RUN_LOAD);
     }
     memcpy(&c->loaded[k].entry, &entry, sizeof entry);

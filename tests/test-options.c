@@ -51,7 +51,7 @@ refused(const char *const *words, int n)
   struct tt_options o = tt_options_none();
   const char *error = NULL;
   if (tt_options_parse(arena, n, words, &o, &error))
-    assert_false(tt_options_finish(arena, &o, &error));
+    assert_false(tt_options_check(arena, &o, &error));
   assert_non_null(error);
   assert_null(strchr(error, '\n'));
   return error;
@@ -101,7 +101,8 @@ test_defaults(void **state)
   (void)state;
   const char *error;
   struct tt_options o = parse(WORDS("a.te", "-o", "a.c"));
-  assert_true(tt_options_finish(arena, &o, &error));
+  assert_true(tt_options_check(arena, &o, &error));
+  tt_options_defaults(arena, &o);
   assert_true(o.time == 60);
   assert_int_equal(o.trials, TT_NOT_GIVEN);
   assert_int_equal(o.std, TT_STD_GNU11);
@@ -110,10 +111,12 @@ test_defaults(void **state)
   assert_string_equal(o.cflags, "-O3 -march=native");
   /* A number of trials is a budget of its own. */
   o = parse(WORDS("a.te", "-o", "a.c", "--trials=3"));
-  assert_true(tt_options_finish(arena, &o, &error));
+  assert_true(tt_options_check(arena, &o, &error));
+  tt_options_defaults(arena, &o);
   assert_true(o.time == 0);
   o = parse(WORDS("a.te", "-o", "a.c", "--std=c99"));
-  assert_true(tt_options_finish(arena, &o, &error));
+  assert_true(tt_options_check(arena, &o, &error));
+  tt_options_defaults(arena, &o);
   assert_int_equal(o.vector_bits, 0);
 }
 

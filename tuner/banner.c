@@ -19,8 +19,9 @@
 #include "tuner/banner.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "runtime/words.h"
 
 #define COMMAND " * command: tcc-tune "
 #define MEASURED " * measured: "
@@ -118,34 +119,30 @@ tt_banner_strip(struct tt_arena *arena, const char *text, size_t *len)
   return copy;
 }
 
-/* One word of the command as tt_options_code_words() quotes them, or NULL at
- * the end of the line. */
-static const char *
-next_word(struct tt_arena *arena, const char **p)
+/* Parse the options of a command line up to its end. */
+static bool
+parse_command(struct tt_arena *arena, const char *line_text,
+              struct tt_options *options, const char **error)
 {
-  struct tt_sb sb = {0};
-  const char *s = *p + strspn(*p, " ");
-  bool quote = false, any = *s && *s != '\n';
-  for (; *s && *s != '\n' && (quote || *s != ' '); s++) {
-    if (*s == '\'')
-      quote = !quote;
-    else if (*s == '\\' && !quote && s[1])
-      tt_sb_putc(&sb, *++s);
-    else
-      tt_sb_putc(&sb, *s);
-  }
-  *p = s;
-  const char *word = any ? tt_arena_strdup(arena, tt_sb_str(&sb)) : NULL;
-  tt_sb_free(&sb);
-  return word;
+  const char *copy =
+      tt_arena_strndup(arena, line_text, strcspn(line_text, "\n"));
+  int n;
+  char **words = tt_words_split(copy, &n, error);
+  if (!words)
+    return false;
+  /* The options keep their words, which must therefore be the arena's. */
+  const char **kept = TT_ARRAY(arena, const char *, (size_t)n + 1);
+  for (int i = 0; i < n; i++)
+    kept[i] = tt_arena_strdup(arena, words[i]);
+  tt_words_free(words);
+  return tt_options_parse(arena, n, kept, options, error);
 }
 
 bool
 tt_banner_options(struct tt_arena *arena, const char *text,
                   struct tt_options *options, const char **error)
 {
-  const char *end = banner_end(text), *word;
-  TT_VEC(const char *) words = {0};
+  const char *end = banner_end(text);
   *options = tt_options_none();
   while (text < end && !starts(text, COMMAND)) {
     text += strcspn(text, "\n");
@@ -153,12 +150,8 @@ tt_banner_options(struct tt_arena *arena, const char *text,
   }
   if (text >= end)
     return true;
-  text += strlen(COMMAND);
-  while ((word = next_word(arena, &text)))
-    TT_PUSH(words, word);
-  bool ok = tt_options_parse(arena, words.n, words.items, options, error);
-  free(words.items);
-  if (!ok)
-    *error = tt_arena_printf(arena, "its command cannot be read: %s", *error);
-  return ok;
+  if (parse_command(arena, text + strlen(COMMAND), options, error))
+    return true;
+  *error = tt_arena_printf(arena, "its command cannot be read: %s", *error);
+  return false;
 }

@@ -382,36 +382,9 @@ tt_options_parse(struct tt_arena *arena, int n, const char *const *words,
 
 /* ---- what options say together ----------------------------------------- */
 
-static void
-put_defaults(struct tt_options *o)
-{
-  if (!o->cc)
-    o->cc = "cc";
-  if (!o->cflags)
-    o->cflags = "-O3 -march=native";
-  if (o->std == TT_NOT_GIVEN)
-    o->std = TT_STD_GNU11;
-  if (o->std == TT_STD_C99 && o->vector_bits == TT_NOT_GIVEN)
-    o->vector_bits = 0;
-  if (o->workspace == TT_NOT_GIVEN)
-    o->workspace = 0;
-  if (o->threads == TT_NOT_GIVEN)
-    o->threads = 1;
-  if (o->time == TT_NOT_GIVEN)
-    o->time = o->trials == TT_NOT_GIVEN ? 60 : 0;
-  if (o->seed == TT_NOT_GIVEN)
-    o->seed = 0;
-  if (o->search == TT_NOT_GIVEN)
-    o->search = 0;
-  if (o->model == TT_NOT_GIVEN)
-    o->model = 0;
-  if (o->progress == TT_NOT_GIVEN)
-    o->progress = TT_PROGRESS_AUTO;
-}
-
 bool
-tt_options_finish(struct tt_arena *arena, struct tt_options *o,
-                  const char **error)
+tt_options_check(struct tt_arena *arena, const struct tt_options *o,
+                 const char **error)
 {
   *error = NULL;
   if (!o->input)
@@ -437,10 +410,46 @@ tt_options_finish(struct tt_arena *arena, struct tt_options *o,
     *error = tt_arena_printf(
         arena, "--std=c99 has no vectors: --vector=%d needs --std=gnu11",
         o->vector_bits);
-  if (*error)
-    return false;
-  put_defaults(o);
-  return true;
+  return !*error;
+}
+
+/* "a/b.c" becomes "a/b.d". */
+static const char *
+deps_name(struct tt_arena *arena, const char *output)
+{
+  int stem = (int)strlen(output);
+  if (stem > 2 && strcmp(output + stem - 2, ".c") == 0)
+    stem -= 2;
+  return tt_arena_printf(arena, "%.*s.d", stem, output);
+}
+
+void
+tt_options_defaults(struct tt_arena *arena, struct tt_options *o)
+{
+  if (o->deps && !o->deps_file)
+    o->deps_file = deps_name(arena, o->output);
+  if (!o->cc)
+    o->cc = "cc";
+  if (!o->cflags)
+    o->cflags = "-O3 -march=native";
+  if (o->std == TT_NOT_GIVEN)
+    o->std = TT_STD_GNU11;
+  if (o->std == TT_STD_C99 && o->vector_bits == TT_NOT_GIVEN)
+    o->vector_bits = 0;
+  if (o->workspace == TT_NOT_GIVEN)
+    o->workspace = 0;
+  if (o->threads == TT_NOT_GIVEN)
+    o->threads = 1;
+  if (o->time == TT_NOT_GIVEN)
+    o->time = o->trials == TT_NOT_GIVEN ? 60 : 0;
+  if (o->seed == TT_NOT_GIVEN)
+    o->seed = 0;
+  if (o->search == TT_NOT_GIVEN)
+    o->search = 0;
+  if (o->model == TT_NOT_GIVEN)
+    o->model = 0;
+  if (o->progress == TT_NOT_GIVEN)
+    o->progress = TT_PROGRESS_AUTO;
 }
 
 /* ---- the words that decide the code ------------------------------------ */
@@ -501,7 +510,7 @@ tt_options_inherit(struct tt_arena *arena, struct tt_options *o,
 {
   if (o->std == TT_NOT_GIVEN)
     o->std = from->std;
-  if (o->vector_bits == TT_NOT_GIVEN)
+  if (o->vector_bits == TT_NOT_GIVEN && o->std != TT_STD_C99)
     o->vector_bits = from->vector_bits;
   if (o->workspace == TT_NOT_GIVEN)
     o->workspace = from->workspace;

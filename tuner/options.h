@@ -71,11 +71,13 @@ struct tt_options {
 struct tt_options tt_options_none(void);
 bool tt_options_parse(struct tt_arena *, int n, const char *const *words,
                       struct tt_options *, const char **error);
-/* Check what options say together, once all are parsed, and put the defaults
- * in place of what was not given (save vector_bits, which depends on the
- * machine).  false and *error as above. */
-bool tt_options_finish(struct tt_arena *, struct tt_options *,
-                       const char **error);
+/* Check what options say together, once all are parsed.  false and *error as
+ * above. */
+bool tt_options_check(struct tt_arena *, const struct tt_options *,
+                      const char **error);
+/* Put the defaults in place of what was not given, save vector_bits, which
+ * depends on the machine. */
+void tt_options_defaults(struct tt_arena *, struct tt_options *);
 /* The text of --help. */
 void tt_options_help(struct tt_sb *);
 /* What of the command decides the emitted code, as words that

@@ -168,7 +168,8 @@ tt_ui_quote(struct tt_sb *sb, const char *s)
 }
 
 void
-tt_ui_json(struct tt_sb *sb, const char *event, const struct tt_progress *p)
+tt_ui_json(struct tt_sb *sb, const char *event, const struct tt_progress *p,
+           const char *output)
 {
   tt_sb_printf(sb, "{\"event\": \"%s\", \"trials\": %d", event, p->trials);
   if (p->max_trials > 0)
@@ -195,7 +196,12 @@ tt_ui_json(struct tt_sb *sb, const char *event, const struct tt_progress *p)
                  p->outcomes[i]);
     comma = ", ";
   }
-  tt_sb_add(sb, "}}");
+  tt_sb_putc(sb, '}');
+  if (output) {
+    tt_sb_add(sb, ", \"output\": ");
+    tt_ui_quote(sb, output);
+  }
+  tt_sb_putc(sb, '}');
 }
 
 /* ---- the terminal ------------------------------------------------------ */
@@ -256,7 +262,7 @@ tt_ui_progress(void *ctx, const struct tt_progress *p)
     draw_bar(ui, p);
     break;
   case TT_PROGRESS_JSON:
-    tt_ui_json(&sb, "progress", p);
+    tt_ui_json(&sb, "progress", p, NULL);
     fprintf(ui->out, "%s\n", tt_sb_str(&sb));
     fflush(ui->out);
     break;

@@ -28,7 +28,9 @@ void tt_ui_clear(struct tt_ui *);
 /* The texts, apart from the terminal, for tests.  No newline at the end. */
 void tt_ui_bar(struct tt_sb *, const struct tt_progress *, const char *name,
                const char *unit, int columns);
-void tt_ui_json(struct tt_sb *, const char *event, const struct tt_progress *);
+/* One object; `output`, the file that was written, may be NULL. */
+void tt_ui_json(struct tt_sb *, const char *event, const struct tt_progress *,
+                const char *output);
 /* "18.7 ms": four digits at most. */
 void tt_ui_seconds(struct tt_sb *, double seconds);
 /* "18.7 ms a call, 115 GFLOP/s, 9.31 times the plain loops (174 ms)"; rate

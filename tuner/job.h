@@ -1,0 +1,52 @@
+/* One run of the compiler, from parsed options to written files. */
+#ifndef TT_JOB_H
+#define TT_JOB_H
+
+#include "frontend/frontend.h"
+#include "runtime/target.h"
+#include "tuner/options.h"
+#include "tuner/output.h"
+#include "tuner/tune.h"
+
+enum tt_exit {
+  TT_EXIT_DONE = 0,
+  TT_EXIT_INPUT = 1, /* errors in the input; a file that cannot be used */
+  TT_EXIT_USAGE = 2,
+  TT_EXIT_NO_CANDIDATE = 3,
+  TT_EXIT_TOOLCHAIN = 4,
+  TT_EXIT_INTERRUPTED = 130
+};
+
+/* What is known while a run goes on; all of it is owned by the arena. */
+struct tt_job {
+  struct tt_arena *arena;
+  struct tt_options *options;
+  struct tt_frontend_result front;
+  const char *schedule_file; /* that `schedule_text` was read from, or NULL */
+  const char *schedule_text;
+  size_t schedule_len;
+  struct tt_target_model model;
+  const char *target;   /* the machine, for people */
+  const char *compiler; /* version and flags; NULL: not asked */
+  int cpus;             /* that may be used for building */
+  struct tt_schedule *schedule;
+  const char *origin; /* of a schedule that was not searched: "given" */
+  const struct tt_tuned *tuned; /* NULL: there was no search */
+  const char *unit;             /* of a rate: "GFLOP/s" or "Gop/s" */
+};
+
+/* Does all that the options ask for; prints diagnostics and the summary to
+ * stderr, dumps to stdout.  Returns the exit status. */
+enum tt_exit tt_job_run(struct tt_arena *, struct tt_options *);
+
+/* emit.c: the files of the job and their texts, in *outs (*n of them).  NULL,
+ * or why the code cannot be made. */
+const char *tt_emit(const struct tt_job *, struct tt_output **outs, int *n);
+/* The code of --dump=schedule, loops or features. */
+const char *tt_emit_dump(const struct tt_job *, struct tt_sb *);
+/* Codegen's options as the job's options say. */
+struct tt_codegen_options tt_job_codegen(const struct tt_options *);
+/* The last component of a path. */
+const char *tt_base_name(const char *path);
+
+#endif

@@ -23,11 +23,18 @@ clean-scratch:
 
 # ---- the command line ----------------------------------------------------
 if HAVE_CMOCKA
-check_PROGRAMS += tests/test-options
-TESTS += tests/test-options
-tests_test_options_SOURCES = tests/test-options.c
+check_PROGRAMS += tests/test_options
+TESTS += tests/test_options
+tests_test_options_SOURCES = tests/test_options.c
 tests_test_options_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
-tests_test_options_LDADD = tuner/libcli.a ir/libir.a $(CMOCKA_LIBS)
+tests_test_options_LDADD = tuner/libcli.a runtime/libruntime.a ir/libir.a \
+	$(CMOCKA_LIBS)
+check_PROGRAMS += tests/test_ui
+TESTS += tests/test_ui
+tests_test_ui_SOURCES = tests/test_ui.c
+tests_test_ui_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_ui_LDADD = tuner/libcli.a tuner/libtuner.a ir/libir.a \
+	$(CMOCKA_LIBS)
 endif
 
 # ---- the history ---------------------------------------------------------

@@ -3,7 +3,8 @@ noinst_LIBRARIES += tuner/libcli.a
 tuner_libcli_a_SOURCES = \
 	tuner/banner.c tuner/banner.h \
 	tuner/options.c tuner/options.h tuner/options.def \
-	tuner/output.c tuner/output.h
+	tuner/output.c tuner/output.h \
+	tuner/ui.c tuner/ui.h
 
 # The tuner: models, searches, the loop, the history.
 noinst_LIBRARIES += tuner/libtuner.a

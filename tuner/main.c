@@ -1,6 +1,7 @@
 /* The program tcc-tune: words of the command line in, exit status out. */
 #include "config.h"
 
+#include <signal.h>
 #include <stdio.h>
 
 #include "runtime/runner.h"
@@ -57,6 +58,8 @@ main(int argc, char **argv)
   int runner = tt_runner_main(argc, argv);
   if (runner >= 0)
     return runner;
+  /* A limit on the size of files is an error of write(), not an end. */
+  signal(SIGXFSZ, SIG_IGN);
   struct tt_arena *arena = tt_arena_new();
   int status = run(arena, argc, argv);
   tt_arena_free(arena);

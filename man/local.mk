@@ -1,1 +1,2 @@
 dist_man_MANS += man/tcc-log.1
+dist_man_MANS += man/tcc-tune.1

@@ -11,7 +11,7 @@ AM_TESTS_ENVIRONMENT = \
 	HOME='$(abs_top_builddir)/tests/scratch/home'; export HOME; \
 	XDG_CACHE_HOME="$$HOME/cache"; export XDG_CACHE_HOME;
 
-EXTRA_DIST += tests/lib.sh $(TAP_TESTS)
+EXTRA_DIST += tests/lib.sh tests/cases $(TAP_TESTS)
 TAP_TESTS = tests/layering.tap
 TESTS += $(TAP_TESTS)
 

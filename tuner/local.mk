@@ -2,6 +2,7 @@
 noinst_LIBRARIES += tuner/libcli.a
 tuner_libcli_a_SOURCES = \
 	tuner/banner.c tuner/banner.h \
+	tuner/emit.c tuner/job.c tuner/job.h \
 	tuner/options.c tuner/options.h tuner/options.def \
 	tuner/output.c tuner/output.h \
 	tuner/ui.c tuner/ui.h

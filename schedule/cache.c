@@ -71,53 +71,162 @@ one_access(struct tt_schedule *s, int stage, const struct tt_tensor *t,
   return true;
 }
 
+/* ---- padding ----------------------------------------------------------- */
+
+/* Is the condition implied by 0 <= index < dims? */
+static bool
+only_inside(const struct tt_expr *cond, const struct tt_expr *load)
+{
+  if (cond->kind != TT_BINARY)
+    return false;
+  if (cond->op == TT_AND)
+    return only_inside(cond->a, load) && only_inside(cond->b, load);
+  bool flip = cond->a->kind == TT_INT;
+  const struct tt_expr *x = flip ? cond->b : cond->a,
+                       *c = flip ? cond->a : cond->b;
+  if (c->kind != TT_INT)
+    return false;
+  for (int d = 0; d < load->nargs; d++) {
+    if (!tt_expr_equal(load->args[d], x))
+      continue;
+    int64_t n = load->tensor->dims[d], v = c->ival;
+    bool at_least = flip ? cond->op == TT_LE : cond->op == TT_GE;
+    bool above = flip ? cond->op == TT_LT : cond->op == TT_GT;
+    bool at_most = flip ? cond->op == TT_GE : cond->op == TT_LE;
+    bool below = flip ? cond->op == TT_GT : cond->op == TT_LT;
+    if ((at_least && v <= 0) || (above && v < 0) || (at_most && v >= n - 1) ||
+        (below && v >= n))
+      return true;
+  }
+  return false;
+}
+
+const struct tt_expr *
+tt_padding_value(const struct tt_expr *e, const struct tt_tensor *tensor)
+{
+  if (e->kind != TT_SELECT || e->a->kind != TT_LOAD || e->a->tensor != tensor ||
+      (e->b->kind != TT_FLT && e->b->kind != TT_INT) ||
+      !only_inside(e->c, e->a))
+    return NULL;
+  return e->b;
+}
+
+struct padding {
+  const struct tt_tensor *tensor;
+  const struct tt_expr *value;
+  int loads, padded;
+  bool differ;
+};
+
+static void
+find_padding(void *ctx, const struct tt_expr *e)
+{
+  struct padding *p = ctx;
+  if (e->kind == TT_LOAD && e->tensor == p->tensor)
+    p->loads++;
+  const struct tt_expr *v = tt_padding_value(e, p->tensor);
+  if (!v)
+    return;
+  p->padded++;
+  p->differ |= p->value && !tt_expr_equal(p->value, v);
+  p->value = v;
+}
+
+/* The value around the tensor, if all its reads agree on one; reads that stay
+ * inside by themselves agree with any. */
+static const struct tt_expr *
+common_padding(struct tt_schedule *s, int stage, const struct tt_tensor *t)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  struct padding p = {.tensor = t};
+  tt_expr_visit(ss->value, find_padding, &p);
+  if (ss->where)
+    tt_expr_visit(ss->where, find_padding, &p);
+  if (!p.padded)
+    tt_refuse(s, "%s reads nothing outside %s: there is no border to copy",
+              tt_stage_name(s, stage), t->name);
+  else if (p.differ || p.padded != p.loads)
+    tt_refuse(s, "the reads of %s in %s do not agree on the values outside it",
+              t->name, tt_stage_name(s, stage));
+  else
+    return p.value;
+  return NULL;
+}
+
+/* What all caches have in common; returns the new cache or NULL. */
+static struct tt_cache_read *
+new_cache(struct tt_schedule *s, int stage, const struct tt_tensor *tensor,
+          int loop, int lanes, const char *name)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  bool ok = true;
+  if (ss->place == TT_INLINE)
+    ok = tt_refuse(s, "%s is inlined", tt_stage_name(s, stage));
+  else if (loop != TT_OUTSIDE && !tt_need_leaf(s, stage, loop))
+    ok = false;
+  else if (ss->ncaches == TT_MAX_CACHES)
+    ok = tt_refuse(s, "%s already has %d caches", tt_stage_name(s, stage),
+                   TT_MAX_CACHES);
+  else if (lanes && (lanes < 2 || lanes > 64 || (lanes & (lanes - 1))))
+    ok = tt_refuse(s, "%d lanes: must be a power of two, 2..64", lanes);
+  else if (!tt_stage_reads(ss, tensor))
+    ok = tt_refuse(s, "%s does not read %s", tt_stage_name(s, stage),
+                   tensor->name);
+  for (int i = 0; ok && i < ss->ncaches; i++)
+    if (ss->caches[i].tensor == tensor)
+      ok = tt_refuse(s, "%s of %s is already cached as %s", tensor->name,
+                     tt_stage_name(s, stage), ss->caches[i].name);
+  if (!ok)
+    return NULL;
+  struct tt_cache_read *c = &ss->caches[ss->ncaches];
+  *c = (struct tt_cache_read){
+      .name = name, .tensor = tensor, .loop = loop, .lanes = lanes};
+  return c;
+}
+
+static const char *
+loop_name(const struct tt_stage_schedule *ss, int loop)
+{
+  return loop == TT_OUTSIDE ? "root" : ss->loops[loop].name;
+}
+
+/* Keep the new cache if the stage's invariants hold with it. */
+static bool
+keep_cache(struct tt_schedule *s, int stage)
+{
+  s->stages[stage].ncaches++;
+  if (tt_check_stage(s, stage))
+    return true;
+  s->stages[stage].ncaches--;
+  return false;
+}
+
 bool
 tt_cache_read(struct tt_schedule *s, int stage, const struct tt_tensor *tensor,
               int loop, int nlayout, const int *layout, int lanes,
               const char *name)
 {
   struct tt_stage_schedule *ss = &s->stages[stage];
-  if (ss->place == TT_INLINE)
-    return tt_refuse(s, "%s is inlined", tt_stage_name(s, stage));
-  if (loop != TT_OUTSIDE && !tt_need_leaf(s, stage, loop))
+  struct tt_cache_read *c = new_cache(s, stage, tensor, loop, lanes, name);
+  if (!c)
     return false;
-  if (ss->ncaches == TT_MAX_CACHES || nlayout > TT_MAX_DIMS)
-    return tt_refuse(s, "too many caches or dimensions in %s",
-                     tt_stage_name(s, stage));
-  for (int i = 0; i < ss->ncaches; i++)
-    if (ss->caches[i].tensor == tensor)
-      return tt_refuse(s, "%s of %s is already cached as %s", tensor->name,
-                       tt_stage_name(s, stage), ss->caches[i].name);
-  if (lanes && (lanes < 2 || lanes > 64 || (lanes & (lanes - 1))))
-    return tt_refuse(s, "%d lanes: must be a power of two, 2..64", lanes);
-  struct tt_cache_read *c = &ss->caches[ss->ncaches];
-  *c = (struct tt_cache_read){.name = name,
-                              .tensor = tensor,
-                              .loop = loop,
-                              .nlayout = nlayout,
-                              .lanes = lanes};
-  if (nlayout) {
-    if (!one_access(s, stage, tensor, &c->access))
-      return false;
-    memcpy(c->layout, layout, (size_t)nlayout * sizeof *layout);
-  } else if (!tt_stage_reads(ss, tensor)) {
-    return tt_refuse(s, "%s does not read %s", tt_stage_name(s, stage),
-                     tensor->name);
-  }
-  for (int i = 0; i < nlayout; i++)
-    if (!tt_need_leaf(s, stage, layout[i]))
-      return false;
-  ss->ncaches++;
-  if (!tt_check_stage(s, stage)) {
-    ss->ncaches--;
+  if (nlayout > TT_MAX_DIMS)
+    return tt_refuse(s, "a layout has at most %d loops", TT_MAX_DIMS);
+  if (nlayout && !one_access(s, stage, tensor, &c->access))
     return false;
-  }
   struct tt_sb text = {0};
-  for (int i = 0; i < nlayout; i++)
+  for (int i = 0; i < nlayout; i++) {
+    c->layout[i] = layout[i];
+    if (!tt_need_leaf(s, stage, layout[i]))
+      break;
+    c->nlayout++;
     tt_sb_printf(&text, "%s%s", i ? " " : "", ss->loops[layout[i]].name);
-  const char *at = loop == TT_OUTSIDE ? "root" : ss->loops[loop].name;
+  }
   const char *lay = tt_arena_strdup(s->arena, tt_sb_str(&text));
   tt_sb_free(&text);
+  if (c->nlayout != nlayout || !keep_cache(s, stage))
+    return false;
+  const char *at = loop_name(ss, loop);
   if (nlayout && lanes)
     tt_record(s, stage, "cache_read", "llkskikl", tensor->name, at, "layout",
               lay, "vectorize", (int64_t)lanes, "name", name);
@@ -129,6 +238,27 @@ tt_cache_read(struct tt_schedule *s, int stage, const struct tt_tensor *tensor,
               (int64_t)lanes, "name", name);
   else
     tt_record(s, stage, "cache_read", "llkl", tensor->name, at, "name", name);
+  return true;
+}
+
+bool
+tt_cache_padded(struct tt_schedule *s, int stage,
+                const struct tt_tensor *tensor, int loop, int lanes,
+                const char *name)
+{
+  struct tt_cache_read *c = new_cache(s, stage, tensor, loop, lanes, name);
+  if (!c)
+    return false;
+  c->pad = common_padding(s, stage, tensor);
+  if (!c->pad || !keep_cache(s, stage))
+    return false;
+  const char *at = loop_name(&s->stages[stage], loop);
+  if (lanes)
+    tt_record(s, stage, "cache_read", "llkskikl", tensor->name, at, "pad",
+              "copy", "vectorize", (int64_t)lanes, "name", name);
+  else
+    tt_record(s, stage, "cache_read", "llkskl", tensor->name, at, "pad", "copy",
+              "name", name);
   return true;
 }
 

@@ -177,6 +177,9 @@ use_cache(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
   struct tt_inst *in = p->in;
   for (int c = 0; c < in->ss->ncaches; c++) {
     const struct tt_cache_read *r = &in->ss->caches[c];
+    /* The copy has the border: the condition around the read goes. */
+    if (in->cache[c] && r->pad && tt_padding_value(e, r->tensor))
+      return e->a;
     if (!in->cache[c] || !r->nlayout || c == p->skip_cache ||
         e->kind != r->access->kind || !tt_expr_equal(e, r->access))
       continue;
@@ -465,6 +468,25 @@ fill_inside(struct tt_inst *in, void *ctx)
                               at_place(&p, c->access)));
 }
 
+/* `value` where `index` is inside the tensor, else the border's. */
+static const struct tt_expr *
+with_border(struct tt_lowering *lw, const struct tt_tensor *t,
+            const struct tt_expr *const *index, const struct tt_expr *value,
+            const struct tt_expr *border)
+{
+  struct tt_arena *ar = lw->arena;
+  const struct tt_expr *inside = NULL;
+  for (int d = 0; d < t->ndim; d++) {
+    const struct tt_expr *c[2] = {
+        tt_binary(ar, TT_GE, index[d], tt_idx(ar, 0)),
+        tt_binary(ar, TT_LT, index[d], tt_idx(ar, t->dims[d]))};
+    for (int i = 0; i < 2; i++)
+      if (tt_prove(c[i], NULL) != 1)
+        inside = inside ? tt_binary(ar, TT_AND, inside, c[i]) : c[i];
+  }
+  return inside ? tt_select(ar, inside, value, border) : value;
+}
+
 /* Copy the region of a tensor, dimension by dimension. */
 static stmt
 copy_region(struct tt_inst *in, int cache)
@@ -485,8 +507,10 @@ copy_region(struct tt_inst *in, int cache)
     from[d] = tt_iadd(ar, in->cache_base[cache][d], to[d]);
   }
   struct place p = {.in = in, .skip_cache = cache};
-  stmt st = guarded(in, tt_store(ar, local, t->ndim, to,
-                                 at_place(&p, tt_load(ar, t, t->ndim, from))));
+  const struct tt_expr *value = at_place(&p, tt_load(ar, t, t->ndim, from));
+  if (c->pad)
+    value = with_border(lw, t, from, value, c->pad);
+  stmt st = guarded(in, tt_store(ar, local, t->ndim, to, value));
   for (int d = t->ndim - 1; d >= 0; d--)
     if (vars[d]->extent > 1) {
       bool vector = d == t->ndim - 1 && c->lanes;
@@ -510,8 +534,10 @@ fill_here(struct tt_inst *in, int cache, struct top *top)
         lw->error = "a cache is laid out by a loop whose split leaves a tail "
                     "further out";
     }
-  else
-    tt_own_region(in, c->tensor, in->cache_base[cache], dims);
+  else if (!tt_own_region(in, c->tensor, !c->pad, in->cache_base[cache], dims))
+    lw->error = "the reads of a cached tensor have no constant bounds";
+  if (lw->error)
+    return;
   in->cache[cache] = local_tensor(lw, c->name, c->tensor->dtype, ndim, dims);
   TT_PUSH(top->locals, in->cache[cache]);
   struct filling f = {cache, 0};

@@ -79,8 +79,9 @@ struct tt_range tt_index_range(const struct tt_inst *, const struct tt_expr *);
  * stages computed inside.  `base` and `extent` have an entry a dimension. */
 void tt_required_region(const struct tt_inst *, const struct tt_tensor *,
                         const struct tt_expr **base, int64_t *extent);
-/* The same for the stage's own reads alone. */
-void tt_own_region(const struct tt_inst *, const struct tt_tensor *,
+/* The same for the stage's own reads alone; with or without clipping to the
+ * tensor.  false, without clipping, when a read has no constant bounds. */
+bool tt_own_region(const struct tt_inst *, const struct tt_tensor *, bool clip,
                    const struct tt_expr **base, int64_t *extent);
 
 /* The nest of a stage at root, written to `target`.  lw->error is set when it

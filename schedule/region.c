@@ -444,9 +444,9 @@ tt_required_region(const struct tt_inst *in, const struct tt_tensor *tensor,
   }
 }
 
-void
+bool
 tt_own_region(const struct tt_inst *in, const struct tt_tensor *tensor,
-              const struct tt_expr **base, int64_t *extent)
+              bool clipped, const struct tt_expr **base, int64_t *extent)
 {
   struct tt_arena *ar = in->lw->arena;
   struct region r = {.ndim = tensor->ndim};
@@ -455,9 +455,13 @@ tt_own_region(const struct tt_inst *in, const struct tt_tensor *tensor,
   tt_expr_visit(in->ss->value, collect_load, &c);
   if (in->ss->where)
     tt_expr_visit(in->ss->where, collect_load, &c);
-  clip(ar, tensor, &r);
+  if (clipped)
+    clip(ar, tensor, &r);
   for (int d = 0; d < tensor->ndim; d++) {
+    if (!r.dim[d].ok)
+      return false;
     base[d] = r.dim[d].base;
     extent[d] = r.dim[d].extent;
   }
+  return true;
 }

@@ -48,7 +48,9 @@ struct tt_cache_read {
   int nlayout; /* loops of the stage that index the cache, outermost first;
                   0: the layout of the tensor's own dimensions */
   int layout[TT_MAX_DIMS];
-  int lanes; /* vectorize the fill; 0: plain */
+  int lanes;                 /* vectorize the fill; 0: plain */
+  const struct tt_expr *pad; /* copied with its border, which holds this
+                                constant; NULL: without.  Dimensions only. */
 };
 
 enum tt_place { TT_ROOT, TT_INLINE, TT_AT };
@@ -116,6 +118,11 @@ bool tt_cache_write(struct tt_schedule *, int stage, int loop);
 bool tt_cache_read(struct tt_schedule *, int stage, const struct tt_tensor *,
                    int loop, int nlayout, const int *layout, int lanes,
                    const char *name);
+/* The same in the layout of the tensor's dimensions, with the values that its
+ * reads have outside of it (`else`) as a border: the reads then need no
+ * condition. */
+bool tt_cache_padded(struct tt_schedule *, int stage, const struct tt_tensor *,
+                     int loop, int lanes, const char *name);
 
 /* ---- the text form ---- */
 /* Apply one call, or a block.  false: s->error (and *bad the call). */

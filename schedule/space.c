@@ -40,6 +40,8 @@ struct rule {
   const struct tt_tensor *operand[MAX_OPERANDS];
   int k_vec, k_row, k_mr, k_nr, k_mc, k_nc, k_kc, k_ku, k_order, k_fuse;
   int k_pack[MAX_OPERANDS];
+  bool padded[MAX_OPERANDS]; /* is read outside, with one border value */
+  int k_pad[MAX_OPERANDS];
   /* ELEMENTWISE */
   int consumer; /* the last stage that reads it */
   int k_place, k_width;
@@ -275,9 +277,13 @@ tiled_knobs(struct rules *r, struct rule *rule, const struct tt_stage *st)
     rule->k_fuse = add_choice(r, s, "fuse", 2, 1);
   /* Packing pays when the block is read many times. */
   bool large = ve * re >= 64 * 64 && ke >= 32;
-  for (int i = 0; i < rule->noperands; i++)
-    rule->k_pack[i] =
-        add_choice(r, s, tt_arena_printf(r->arena, "pack%d", i), 2, large);
+  for (int i = 0; i < rule->noperands; i++) {
+    if (rule->padded[i])
+      rule->k_pad[i] =
+          add_choice(r, s, tt_arena_printf(r->arena, "pad%d", i), 2, 1);
+    rule->k_pack[i] = add_choice(r, s, tt_arena_printf(r->arena, "pack%d", i),
+                                 2, large && !rule->padded[i]);
+  }
 }
 
 static void
@@ -290,8 +296,13 @@ derive_tiled(struct rules *r, struct rule *rule, const struct tt_stage *st,
     bool seen = acc[i].several || !acc[i].affine;
     for (int j = 0; j < rule->noperands; j++)
       seen |= rule->operand[j] == acc[i].tensor;
-    if (!seen && acc[i].tensor->role != TT_CONST)
-      rule->operand[rule->noperands++] = acc[i].tensor;
+    if (seen || acc[i].tensor->role == TT_CONST)
+      continue;
+    struct tt_schedule *trial =
+        tt_schedule_new(r->arena, r->program, r->strict_fp);
+    rule->padded[rule->noperands] = tt_cache_padded(
+        trial, rule->stage, acc[i].tensor, TT_OUTSIDE, 0, "trial");
+    rule->operand[rule->noperands++] = acc[i].tensor;
   }
   if (rule->open)
     tiled_knobs(r, rule, st);
@@ -550,6 +561,13 @@ apply_tiled(struct apply *ap, const struct rule *rule)
   if (!tt_vectorize(s, st, vr, t.lanes))
     return false;
   for (int i = 0; i < rule->noperands; i++) {
+    if (rule->padded[i] && value_of(r, ap->config, rule->k_pad[i], 1)) {
+      const char *name =
+          tt_arena_printf(s->arena, "%s_pad", rule->operand[i]->name);
+      if (!tt_cache_padded(s, st, rule->operand[i], TT_OUTSIDE, 0, name))
+        return false;
+      continue;
+    }
     if (value_of(r, ap->config, rule->k_pack[i], 0) == 0)
       continue;
     if (!tt_pack_operand(s, st, rule->operand[i], order, n, nblocks, t.lanes))

@@ -250,12 +250,13 @@ parse_layout(const struct call *k, const char *text, int *n, int *loops)
 static bool
 do_cache_read(const struct call *k)
 {
-  const char *name, *layout = "", *alias = NULL;
+  const char *name, *layout = "", *alias = NULL, *pad = NULL;
   int loop, n, loops[TT_MAX_DIMS];
   int64_t lanes = 0;
   if (!arg_id(k, 0, &name) || !arg_loop(k, k->stage, 1, true, &loop) ||
       !key_text(k, "layout", &layout) || !key_text(k, "name", &alias) ||
-      !key_int(k, "vectorize", &lanes) || !parse_layout(k, layout, &n, loops))
+      !key_text(k, "pad", &pad) || !key_int(k, "vectorize", &lanes) ||
+      !parse_layout(k, layout, &n, loops))
     return false;
   const struct tt_tensor *tensor = NULL;
   for (int i = 0; i < k->s->program->ntensors; i++)
@@ -267,8 +268,14 @@ do_cache_read(const struct call *k)
     alias = tt_arena_printf(k->s->arena, "%s_c", name);
   if (lanes < 0 || lanes > 4096)
     lanes = 4096;
-  return tt_cache_read(k->s, k->stage, tensor, loop, n, loops, (int)lanes,
-                       alias);
+  if (!pad)
+    return tt_cache_read(k->s, k->stage, tensor, loop, n, loops, (int)lanes,
+                         alias);
+  if (strcmp(pad, "copy") != 0)
+    return tt_refuse(k->s, "pad=\"%s\": must be copy", pad);
+  if (n)
+    return tt_refuse(k->s, "cache_read has either a layout or pad=");
+  return tt_cache_padded(k->s, k->stage, tensor, loop, (int)lanes, alias);
 }
 
 static bool
@@ -309,8 +316,8 @@ static const struct primitive {
     {"cache_read",
      2,
      2,
-     {"layout", "vectorize", "name"},
-     "cache_read(tensor, loop, layout=\"...\")",
+     {"layout", "vectorize", "name", "pad"},
+     "cache_read(tensor, loop, layout=\"...\" or pad=\"copy\")",
      do_cache_read},
     {"cache_write",
      1,

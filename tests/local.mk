@@ -55,3 +55,14 @@ tests_test_runtime_SOURCES = tests/test_runtime.c
 tests_test_runtime_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_runtime_LDADD = runtime/libruntime.a ir/libir.a $(CMOCKA_LIBS)
 endif
+
+# ---- schedules
+if HAVE_CMOCKA
+check_PROGRAMS += tests/test_schedule
+TESTS += tests/test_schedule
+tests_test_schedule_SOURCES = tests/test_schedule.c \
+	tests/random_schedule.c tests/random_schedule.h
+tests_test_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_test_schedule_LDADD = tests/librandom.a schedule/libschedule.a \
+	ir/libir.a $(CMOCKA_LIBS)
+endif

@@ -52,7 +52,8 @@ struct rules {
   const struct tt_program *program;
   struct tt_target_model target;
   bool strict_fp;
-  struct rule *rule; /* by stage */
+  struct rule *rule;         /* by stage */
+  struct tt_schedule *trial; /* to ask primitives what they would refuse */
   struct tt_space *space;
   int *defaults; /* index of the default value, by knob */
 };
@@ -298,10 +299,10 @@ derive_tiled(struct rules *r, struct rule *rule, const struct tt_stage *st,
       seen |= rule->operand[j] == acc[i].tensor;
     if (seen || acc[i].tensor->role == TT_CONST)
       continue;
-    struct tt_schedule *trial =
-        tt_schedule_new(r->arena, r->program, r->strict_fp);
+    struct tt_schedule *trial = r->trial;
     rule->padded[rule->noperands] = tt_cache_padded(
         trial, rule->stage, acc[i].tensor, TT_OUTSIDE, 0, "trial");
+    trial->stages[rule->stage].ncaches = 0;
     rule->operand[rule->noperands++] = acc[i].tensor;
   }
   if (rule->open)
@@ -373,6 +374,7 @@ tt_space_new(struct tt_arena *arena, const struct tt_program *program,
   r->space->knobs = TT_ARRAY(arena, struct tt_knob, MAX_KNOBS);
   r->space->size = 1;
   r->space->rules = r;
+  r->trial = tt_schedule_new(arena, program, strict_fp);
   double total = 0;
   for (int i = 0; i < program->nstages; i++)
     total += tt_stage_work(program->stages[i]);

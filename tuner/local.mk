@@ -14,7 +14,8 @@ tuner_libtuner_a_SOURCES = \
 	tuner/model.h tuner/gbt.c \
 	tuner/history.h tuner/history_db.h tuner/history.c \
 	tuner/history_admin.c tuner/history_json.c tuner/hash.c \
-	tuner/measure.h tuner/outcome.c tuner/outcome.def
+	tuner/measure.h tuner/measure.c tuner/outcome.c tuner/outcome.def \
+	tuner/reference.c tuner/reference.h tuner/tolerance.c tuner/tolerance.h
 
 bin_PROGRAMS += tcc-log
 tcc_log_SOURCES = tuner/log_main.c

@@ -4,6 +4,8 @@
 #ifndef TT_MEASURE_H
 #define TT_MEASURE_H
 
+#include <signal.h>
+
 #include "codegen/codegen.h"
 #include "schedule/schedule.h"
 
@@ -18,19 +20,21 @@ const char *tt_outcome_name(enum tt_outcome); /* "wrong" */
 const char *tt_outcome_text(enum tt_outcome); /* "wrong result" */
 
 struct tt_measure_options {
-  const char *cc;      /* compiler command, split like a shell's words */
-  const char *cflags;  /* likewise */
-  int jobs;            /* builds at once */
-  int threads;         /* OMP_NUM_THREADS of the child; pinned when 1 */
-  double timeout;      /* seconds a candidate may run in all */
-  uint64_t seed;       /* of the inputs */
+  const char *cc;     /* compiler command, split like a shell's words */
+  const char *cflags; /* likewise */
+  int jobs;           /* builds at once */
+  int threads;        /* OMP_NUM_THREADS of the child; pinned when 1 */
+  double timeout;     /* seconds a candidate may run in all */
+  uint64_t seed;      /* of the inputs */
   struct tt_codegen_options codegen;
+  const volatile sig_atomic_t *interrupted; /* set by SIGINT: abandon what is
+                                               going on; NULL: never */
 };
 
 struct tt_result {
   enum tt_outcome outcome;
-  double seconds;  /* a call: the minimum over repeats (0 on failure) */
-  double spread;   /* (median - min) / min of the repeats */
+  double seconds;   /* a call: the minimum over repeats (0 on failure) */
+  double spread;    /* (median - min) / min of the repeats */
   double max_error; /* largest error seen, as a share of the tolerance */
   double build_seconds, run_seconds;
   const char *message; /* first line of the compiler's or checker's words;
@@ -39,11 +43,15 @@ struct tt_result {
 
 struct tt_measurer;
 
-/* Makes the private temporary directory, builds the plain loops, runs and
- * times them, checks them against the interpreter at a sample of points (all
- * points when the program is small) and keeps their outputs as the reference.
- * NULL and *error when the toolchain does not work (exit 4).  *plain gets
- * the result of the plain loops. */
+/* Makes the private temporary directory, builds the plain loops with the same
+ * flags as every candidate, runs and times them, checks them against the
+ * interpreter at a sample of points (all points when the program is small,
+ * fewer or none when a point costs too much) and keeps their outputs as the
+ * reference; *plain gets the result.  How outputs are compared: see
+ * tuner/tolerance.h.
+ * NULL and *error when the toolchain does not work (exit 4); *error is NULL
+ * when it was interrupted.  Errors are owned by the program's arena; the
+ * program must outlive the measurer, the options need not. */
 struct tt_measurer *tt_measurer_new(const struct tt_program *,
                                     const struct tt_measure_options *,
                                     struct tt_result *plain,
@@ -60,8 +68,10 @@ bool tt_measure(struct tt_measurer *, int n,
                 struct tt_schedule *const *schedules, double best,
                 struct tt_result *results, tt_measured_fn *done, void *ctx,
                 const char **error);
-/* Time finalists again in turns (A B A B ...); seconds and spread of each
- * are replaced.  schedules[0] is the incumbent. */
+/* Time finalists (at most TT_MAX_FINALISTS, the rest are left alone) again in
+ * turns (A B A B ...); seconds and spread of each are replaced.
+ * schedules[0] is the incumbent.  One that fails now gets its outcome. */
+#define TT_MAX_FINALISTS 16
 bool tt_measure_finalists(struct tt_measurer *, int n,
                           struct tt_schedule *const *schedules,
                           struct tt_result *results, const char **error);

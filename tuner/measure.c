@@ -1,0 +1,603 @@
+/* Owns measurement: from schedules to times.  Candidates are lowered and
+ * printed here, built by a builder and run by a runner; both work at once
+ * when timing has a CPU of its own, else by turns, so that builds never
+ * disturb what is timed. */
+#include "config.h"
+
+#include "tuner/measure.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/build.h"
+#include "runtime/cpus.h"
+#include "runtime/runner.h"
+#include "tuner/reference.h"
+#include "tuner/tolerance.h"
+
+#define BUILD_TIMEOUT 30.0  /* seconds for one candidate */
+#define PLAIN_TIMEOUT 600.0 /* seconds for building or running plain loops */
+#define AHEAD 4             /* candidates built before they can be run */
+#define MAX_OPS 1.5e12      /* a core and second: twice 64 lanes, 6 GHz */
+#define MAX_BYTES 2e12      /* of outputs, likewise */
+
+struct tt_measurer {
+  struct tt_arena *arena;   /* messages */
+  struct tt_arena *scratch; /* of the candidate being printed */
+  const struct tt_program *program;
+  struct tt_measure_options o;
+  struct tt_builder *builder;
+  struct tt_runner *runner;
+  struct tt_claim claim;
+  bool pinned;  /* one thread, on a CPU of its own */
+  bool overlap; /* builds may run while something is timed */
+  int nparams;
+  const struct tt_tensor **params; /* inputs, weights, outputs */
+  double flops, out_bytes, plain_seconds;
+  int serial; /* of function names */
+};
+
+enum state { WAITING, BUILDING, BUILT, RUNNING, FINISHED };
+
+struct candidate {
+  enum state state;
+  char symbol[24], object[32];
+  int64_t prepared, workspace;
+};
+
+/* One call of tt_measure(). */
+struct batch {
+  struct tt_measurer *m;
+  int n;
+  struct tt_schedule *const *schedules; /* NULL: the plain loops */
+  struct tt_result *results;
+  struct candidate *cands;
+  tt_measured_fn *done;
+  void *ctx;
+  double best, timeout;
+  enum tt_run_mode mode;
+  bool build_only;
+  bool timing; /* without overlap: the queue is being run, none is built */
+  bool stop;
+  char *error; /* the toolchain's; to be freed */
+};
+
+/* ---- printing candidates ----------------------------------------------- */
+
+/* Prints the candidate's source.  NULL, or why it is illegal, owned by the
+ * scratch arena. */
+static const char *
+print(struct tt_measurer *m, const struct tt_schedule *schedule,
+      struct candidate *c, struct tt_sb *out)
+{
+  struct tt_nest nest;
+  struct tt_code_sizes sizes = {0};
+  struct tt_codegen_options o = m->o.codegen;
+  const char *error = NULL;
+  tt_arena_reset(m->scratch);
+  bool ok = schedule ? tt_schedule_lower(m->scratch, schedule, &nest, &error)
+                     : tt_plain_nest(m->scratch, m->program, &nest, &error);
+  if (!ok)
+    return error ? error : "it cannot be lowered";
+  snprintf(c->symbol, sizeof c->symbol, "k%d_entry", m->serial);
+  o.name = tt_arena_printf(m->scratch, "k%d", m->serial++);
+  o.banner = NULL;
+  o.entry = true;
+  error = tt_codegen_c(m->scratch, &nest, &o, &sizes, out);
+  c->prepared = sizes.prepared_bytes;
+  c->workspace = o.workspace == TT_WS_ARG ? sizes.workspace_bytes : 0;
+  return error;
+}
+
+/* ---- results ----------------------------------------------------------- */
+
+static void
+finish(struct batch *b, int i, enum tt_outcome outcome, const char *message)
+{
+  struct tt_result *r = &b->results[i];
+  struct candidate *c = &b->cands[i];
+  r->outcome = outcome;
+  if (outcome != TT_OUT_OK)
+    r->seconds = r->spread = 0;
+  r->message =
+      message && *message ? tt_arena_strdup(b->m->arena, message) : NULL;
+  c->state = FINISHED;
+  if (c->object[0])
+    tt_builder_discard(b->m->builder, c->object);
+  if (b->done && !b->done(b->ctx, i, r))
+    b->stop = true;
+}
+
+static void
+fail_all(struct batch *b, char *error)
+{
+  if (b->error)
+    free(error);
+  else
+    b->error = error;
+  b->stop = true;
+}
+
+static enum tt_outcome
+outcome_of(enum tt_run_status s)
+{
+  switch (s) {
+  case TT_RUN_OK:
+    return TT_OUT_OK;
+  case TT_RUN_LOAD:
+    return TT_OUT_BUILD;
+  case TT_RUN_CRASH:
+  case TT_RUN_BROKEN:
+    return TT_OUT_CRASH;
+  case TT_RUN_TIMEOUT:
+    return TT_OUT_TIMEOUT;
+  case TT_RUN_MEMORY:
+    return TT_OUT_MEMORY;
+  case TT_RUN_WRONG:
+    return TT_OUT_WRONG;
+  case TT_RUN_BOUNDS:
+    return TT_OUT_BOUNDS;
+  }
+  return TT_OUT_CRASH;
+}
+
+/* No machine is that fast: the call does not do its work.  Plain loops that
+ * a compiler folds set a mark of their own. */
+static bool
+is_impossible(const struct tt_measurer *m, double seconds)
+{
+  if (m->plain_seconds > 0 && seconds * 4 >= m->plain_seconds)
+    return false;
+  double all = seconds * m->o.threads;
+  return m->flops > MAX_OPS * all || m->out_bytes > MAX_BYTES * all;
+}
+
+static void
+set_times(struct tt_result *r, const struct tt_timing *t)
+{
+  r->seconds = tt_timing_min(t);
+  r->spread = tt_timing_spread(t);
+}
+
+static void
+take_run(struct batch *b, const struct tt_run_result *run)
+{
+  int i = run->id;
+  struct tt_result *r = &b->results[i];
+  if (run->status == TT_RUN_BROKEN) {
+    fail_all(b, tt_format("%s", run->message));
+    return;
+  }
+  set_times(r, &run->timing[0]);
+  r->run_seconds = run->run_seconds;
+  r->max_error = fmin(run->error, 1e9);
+  if (run->status == TT_RUN_OK && is_impossible(b->m, r->seconds)) {
+    finish(b, i, TT_OUT_IMPOSSIBLE, "it does not do its work");
+    return;
+  }
+  if (run->status == TT_RUN_OK && r->seconds > 0 &&
+      (b->best <= 0 || r->seconds < b->best))
+    b->best = r->seconds;
+  finish(b, i, outcome_of(run->status), run->message);
+}
+
+static void
+take_built(struct batch *b, struct tt_built *built)
+{
+  struct candidate *c = &b->cands[built->id];
+  b->results[built->id].build_seconds = built->seconds;
+  switch (built->status) {
+  case TT_BUILT:
+    memcpy(c->object, built->object, sizeof c->object);
+    c->state = BUILT;
+    break;
+  case TT_BUILD_ERROR:
+    finish(b, built->id, TT_OUT_BUILD, built->message);
+    break;
+  case TT_BUILD_TIMEOUT:
+    finish(b, built->id, TT_OUT_BUILD_TIME, built->message);
+    break;
+  case TT_BUILD_BROKEN:
+    fail_all(b, tt_format("the compiler fails: %s", built->message));
+    break;
+  }
+  free(built->message);
+}
+
+/* ---- the loop ---------------------------------------------------------- */
+
+static int
+count(const struct batch *b, enum state state)
+{
+  int n = 0;
+  for (int i = 0; i < b->n; i++)
+    n += b->cands[i].state == state;
+  return n;
+}
+
+static int
+first(const struct batch *b, enum state state)
+{
+  for (int i = 0; i < b->n; i++)
+    if (b->cands[i].state == state)
+      return i;
+  return -1;
+}
+
+/* Starts one build if that is due.  Returns whether anything was done. */
+static bool
+start_build(struct batch *b)
+{
+  struct tt_measurer *m = b->m;
+  int i = first(b, WAITING);
+  int ahead = b->build_only ? b->n : AHEAD * (m->overlap ? 1 : m->o.jobs);
+  if (i < 0 || b->stop || b->timing || !tt_builder_free_job(m->builder) ||
+      count(b, BUILT) + count(b, BUILDING) >= ahead)
+    return false;
+  struct tt_sb source = {0};
+  char *error = NULL;
+  const char *bad =
+      print(m, b->schedules ? b->schedules[i] : NULL, &b->cands[i], &source);
+  if (bad) {
+    finish(b, i, TT_OUT_ILLEGAL, bad);
+  } else if (tt_builder_start(m->builder, i, tt_sb_str(&source), source.len,
+                              &error)) {
+    b->cands[i].state = BUILDING;
+  } else {
+    fail_all(b, error);
+  }
+  tt_sb_free(&source);
+  return true;
+}
+
+static bool
+start_run(struct batch *b)
+{
+  struct tt_measurer *m = b->m;
+  int i = first(b, BUILT);
+  if (i < 0 || b->stop || b->build_only || tt_runner_busy(m->runner))
+    return false;
+  if (!m->overlap) {
+    /* Build what fits, then run all of it. */
+    if (!b->timing && tt_builder_running(m->builder))
+      return false;
+    b->timing = true;
+  }
+  const struct candidate *c = &b->cands[i];
+  struct tt_run_candidate rc = {c->object, c->symbol, c->prepared,
+                                c->workspace};
+  struct tt_run_job job = {.id = i,
+                           .mode = b->mode,
+                           .n = 1,
+                           .candidates = &rc,
+                           .timeout = b->timeout,
+                           .best = b->best};
+  char *error = NULL;
+  if (tt_runner_submit(m->runner, &job, &error))
+    b->cands[i].state = RUNNING;
+  else
+    fail_all(b, error);
+  return true;
+}
+
+static void
+collect(struct batch *b)
+{
+  struct tt_built built;
+  struct tt_run_result run;
+  while (!b->stop && tt_builder_take(b->m->builder, &built))
+    take_built(b, &built);
+  if (!b->stop && tt_runner_take(b->m->runner, &run))
+    take_run(b, &run);
+  if (first(b, BUILT) < 0 && first(b, RUNNING) < 0)
+    b->timing = false;
+}
+
+static void
+wait_for_something(struct batch *b)
+{
+  struct tt_process *ps[257];
+  int n = tt_builder_processes(b->m->builder, ps, 256);
+  if (tt_runner_busy(b->m->runner))
+    ps[n++] = tt_runner_process(b->m->runner);
+  tt_process_poll(ps, n, -1);
+  if (b->m->o.interrupted && *b->m->o.interrupted)
+    b->stop = true;
+}
+
+static bool
+is_over(const struct batch *b)
+{
+  int left = b->n - count(b, FINISHED);
+  return b->stop || left == 0 || (b->build_only && left == count(b, BUILT));
+}
+
+/* Runs a batch to its end.  false: b->error is set. */
+static bool
+run_batch(struct batch *b)
+{
+  struct tt_measurer *m = b->m;
+  struct tt_cpus before = tt_cpus_allowed();
+  memset(b->results, 0, (size_t)b->n * sizeof *b->results);
+  /* Printing candidates must not disturb timing either. */
+  if (m->pinned)
+    tt_cpus_bind(0, &m->claim.rest);
+  while (!is_over(b)) {
+    bool did = start_run(b);
+    did |= start_build(b);
+    if (!did && !is_over(b))
+      wait_for_something(b);
+    collect(b);
+  }
+  tt_cpus_bind(0, &before);
+  if (b->stop) {
+    tt_builder_cancel(m->builder);
+    tt_runner_cancel(m->runner);
+    for (int i = 0; i < b->n; i++) {
+      if (b->cands[i].state == FINISHED)
+        continue;
+      b->done = NULL;
+      finish(b, i, TT_OUT_CANCELLED, NULL);
+    }
+  }
+  return !b->error;
+}
+
+/* Hands an error over to the program's arena. */
+static bool
+give_error(struct tt_measurer *m, char *text, const char **error)
+{
+  *error = text ? tt_arena_strdup(m->program->arena, text) : NULL;
+  free(text);
+  return false;
+}
+
+/* ---- the public functions ---------------------------------------------- */
+
+static void
+add_params(struct tt_measurer *m, enum tt_role role)
+{
+  for (int i = 0; i < m->program->ntensors; i++)
+    if (m->program->tensors[i]->role == role)
+      m->params[m->nparams++] = m->program->tensors[i];
+}
+
+static bool
+make_runner(struct tt_measurer *m, char **error)
+{
+  struct tt_run_tensor *ts = tt_xmalloc((size_t)m->nparams * sizeof *ts + 1);
+  struct tt_cpus one = {{false}};
+  for (int i = 0; i < m->nparams; i++) {
+    const struct tt_tensor *t = m->params[i];
+    ts[i] = (struct tt_run_tensor){t->name, t->dtype, tt_tensor_size(t),
+                                   t->role == TT_OUTPUT};
+    if (ts[i].output)
+      m->out_bytes += (double)ts[i].elements * tt_dtype_bytes(t->dtype);
+  }
+  if (m->pinned)
+    one.member[m->claim.cpu] = true;
+  struct tt_runner_options o = {.ntensors = m->nparams,
+                                .tensors = ts,
+                                .dir = tt_builder_dir(m->builder),
+                                .threads = m->o.threads,
+                                .cpus = m->pinned ? &one : NULL};
+  m->runner = tt_runner_new(&o, error);
+  free(ts);
+  for (int i = 0; m->runner && i < m->nparams; i++)
+    if (m->params[i]->role != TT_OUTPUT)
+      tt_fill_input(m->params[i], m->o.seed, tt_runner_data(m->runner, i));
+  return m->runner != NULL;
+}
+
+/* Compares the reference with the interpreter, sets the tolerances. */
+static bool
+check_reference(struct tt_measurer *m, char **error)
+{
+  struct tt_values *values = tt_values_new();
+  const char *bad = NULL;
+  tt_values_random(values, m->program, m->o.seed);
+  for (int i = 0; i < m->nparams && !bad; i++) {
+    const struct tt_tensor *t = m->params[i];
+    if (t->role != TT_OUTPUT)
+      continue;
+    struct tt_tolerance tol = tt_output_tolerance(m->program, t);
+    bad = tt_check_reference(m->arena, m->program, values, t, m->o.seed,
+                             tt_runner_data(m->runner, i), &tol);
+    tt_runner_tolerance(m->runner, i, &tol);
+  }
+  tt_values_free(values);
+  if (bad)
+    *error = tt_format("%s", bad);
+  return !bad;
+}
+
+/* Runs the plain loops and makes their outputs the reference. */
+static bool
+make_reference(struct tt_measurer *m, struct tt_result *plain, char **error)
+{
+  struct candidate c = {.state = WAITING};
+  struct batch b = {.m = m,
+                    .n = 1,
+                    .results = plain,
+                    .cands = &c,
+                    .timeout = fmax(PLAIN_TIMEOUT, m->o.timeout),
+                    .mode = TT_RUN_REFERENCE};
+  if (!run_batch(&b)) {
+    *error = b.error;
+    return false;
+  }
+  if (plain->outcome == TT_OUT_CANCELLED)
+    return false;
+  if (plain->outcome != TT_OUT_OK) {
+    *error = tt_format(
+        "the plain loops fail (%s)%s%s", tt_outcome_text(plain->outcome),
+        plain->message ? ": " : "", plain->message ? plain->message : "");
+    return false;
+  }
+  m->plain_seconds = plain->seconds;
+  return check_reference(m, error);
+}
+
+static bool
+set_up(struct tt_measurer *m, struct tt_result *plain, char **error)
+{
+  m->claim.lock = -1;
+  m->pinned = m->o.threads == 1;
+  if (m->pinned) {
+    m->claim = tt_claim_cpu();
+    m->overlap = tt_cpus_count(&m->claim.rest) > 0;
+  }
+  struct tt_builder_options o = {.cc = m->o.cc,
+                                 .cflags = m->o.cflags,
+                                 .jobs = m->o.jobs,
+                                 .timeout = BUILD_TIMEOUT,
+                                 .cpus = m->overlap ? &m->claim.rest : NULL};
+  m->builder = tt_builder_new(&o, error);
+  return m->builder && make_runner(m, error) && make_reference(m, plain, error);
+}
+
+struct tt_measurer *
+tt_measurer_new(const struct tt_program *p, const struct tt_measure_options *o,
+                struct tt_result *plain, const char **error)
+{
+  struct tt_measurer *m = tt_xmalloc(sizeof *m);
+  char *text = NULL;
+  memset(m, 0, sizeof *m);
+  m->arena = tt_arena_new();
+  m->scratch = tt_arena_new();
+  m->program = p;
+  m->o = *o;
+  m->o.cc = tt_arena_strdup(m->arena, o->cc);
+  m->o.cflags = tt_arena_strdup(m->arena, o->cflags ? o->cflags : "");
+  if (m->o.threads < 1)
+    m->o.threads = 1;
+  m->o.jobs = o->jobs < 1 ? 1 : o->jobs > 256 ? 256 : o->jobs;
+  m->flops = tt_program_flops(p);
+  m->params =
+      TT_ARRAY(m->arena, const struct tt_tensor *, (size_t)p->ntensors + 1);
+  add_params(m, TT_INPUT);
+  add_params(m, TT_WEIGHT);
+  add_params(m, TT_OUTPUT);
+  memset(plain, 0, sizeof *plain);
+  if (set_up(m, plain, &text)) {
+    *error = NULL;
+    return m;
+  }
+  give_error(m, text, error);
+  tt_measurer_free(m);
+  return NULL;
+}
+
+void
+tt_measurer_free(struct tt_measurer *m)
+{
+  if (!m)
+    return;
+  tt_runner_free(m->runner);
+  tt_builder_free(m->builder);
+  tt_claim_release(&m->claim);
+  tt_arena_free(m->arena);
+  tt_arena_free(m->scratch);
+  free(m);
+}
+
+bool
+tt_measure(struct tt_measurer *m, int n, struct tt_schedule *const *schedules,
+           double best, struct tt_result *results, tt_measured_fn *done,
+           void *ctx, const char **error)
+{
+  struct batch b = {.m = m,
+                    .n = n,
+                    .schedules = schedules,
+                    .results = results,
+                    .done = done,
+                    .ctx = ctx,
+                    .best = best,
+                    .timeout = m->o.timeout};
+  *error = NULL;
+  if (n < 1)
+    return true;
+  b.cands = calloc((size_t)n, sizeof *b.cands);
+  bool ok = b.cands && run_batch(&b);
+  free(b.cands);
+  return ok || give_error(m, b.error, error);
+}
+
+/* Times one after the other what cannot be timed together. */
+static bool
+time_singly(struct batch *b)
+{
+  b->build_only = false;
+  b->best = 0;
+  return run_batch(b);
+}
+
+/* One child runs all that were built. */
+static bool
+duel(struct batch *b, struct tt_run_result *run)
+{
+  struct tt_measurer *m = b->m;
+  struct tt_run_candidate rc[TT_MAX_FINALISTS];
+  int who[TT_MAX_FINALISTS], k = 0;
+  for (int i = 0; i < b->n; i++) {
+    const struct candidate *c = &b->cands[i];
+    if (c->state != BUILT)
+      continue;
+    rc[k] = (struct tt_run_candidate){c->object, c->symbol, c->prepared,
+                                      c->workspace};
+    who[k++] = i;
+  }
+  if (!k)
+    return true;
+  struct tt_run_job job = {.mode = TT_RUN_DUEL,
+                           .n = k,
+                           .candidates = rc,
+                           .timeout = b->timeout * k + 60};
+  if (!tt_runner_submit(m->runner, &job, &b->error))
+    return false;
+  while (!b->stop && !tt_runner_take(m->runner, run))
+    wait_for_something(b);
+  for (int i = 0; i < k && !b->stop && run->status == TT_RUN_OK; i++) {
+    struct tt_result *r = &b->results[who[i]];
+    set_times(r, &run->timing[i]);
+    r->max_error = fmin(run->error, 1e9);
+    finish(b, who[i], TT_OUT_OK, NULL);
+  }
+  return true;
+}
+
+bool
+tt_measure_finalists(struct tt_measurer *m, int n,
+                     struct tt_schedule *const *schedules,
+                     struct tt_result *results, const char **error)
+{
+  struct candidate cands[TT_MAX_FINALISTS];
+  struct tt_result fresh[TT_MAX_FINALISTS];
+  struct tt_run_result run = {.status = TT_RUN_OK};
+  memset(cands, 0, sizeof cands);
+  struct batch b = {.m = m,
+                    .n = n < TT_MAX_FINALISTS ? n : TT_MAX_FINALISTS,
+                    .schedules = schedules,
+                    .results = fresh,
+                    .cands = cands,
+                    .timeout = m->o.timeout,
+                    .build_only = true};
+  *error = NULL;
+  if (n < 1)
+    return true;
+  bool ok = run_batch(&b) && (b.stop || duel(&b, &run));
+  if (ok && !b.stop && run.status != TT_RUN_OK)
+    ok = time_singly(&b);
+  if (b.stop && ok)
+    tt_runner_cancel(m->runner);
+  for (int i = 0; i < b.n; i++) {
+    if (!ok || cands[i].state != FINISHED ||
+        fresh[i].outcome == TT_OUT_CANCELLED)
+      continue;
+    fresh[i].build_seconds = results[i].build_seconds;
+    results[i] = fresh[i];
+  }
+  return ok || give_error(m, b.error, error);
+}

@@ -151,36 +151,80 @@ low_end(const struct tt_linear *l)
   return lo;
 }
 
-/* The lowest value of `l` given the facts: l = r + sum(multiple * fact) with
- * multiples >= 0, so any lower bound of r is one of l. */
 static int64_t
-lower(const struct tt_factset *facts, struct tt_linear r)
+gcd(int64_t a, int64_t b)
 {
-  int64_t best = low_end(&r);
-  bool better = facts->forms.n > 0;
+  uint64_t x = a < 0 ? 0 - (uint64_t)a : (uint64_t)a;
+  uint64_t y = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
+  while (y) {
+    uint64_t t = x % y;
+    x = y;
+    y = t;
+  }
+  return x > INT64_MAX ? 1 : (int64_t)x;
+}
+
+/* A bound in the making: scale*l = r + sum(multiple * fact), with multiples
+ * >= 0 and facts >= 0, so that l >= r / scale. */
+struct proof {
+  struct tt_linear r;
+  int64_t scale, lo;
+};
+
+static void
+settle(struct proof *p)
+{
+  int64_t lo = p->r.ok ? low_end(&p->r) : INT64_MIN;
+  p->lo = is_inf(lo) ? lo : -tt_floordiv(-lo, p->scale);
+}
+
+/* Take in the multiple of d that cancels its term j; r is scaled up when its
+ * coefficient is no multiple.  A proof of INT64_MIN if that cannot be. */
+static struct proof
+cancel(const struct proof *p, const struct tt_linear *d, int j)
+{
+  static const struct tt_linear zero = {.ok = true};
+  struct proof next = {.lo = INT64_MIN};
+  int i = 0;
+  while (i < p->r.n && !tt_expr_equal(p->r.t[i].e, d->t[j].e))
+    i++;
+  if (i == p->r.n || (p->r.t[i].k < 0) != (d->t[j].k < 0))
+    return next;
+  int64_t common = gcd(p->r.t[i].k, d->t[j].k), by = d->t[j].k / common;
+  int64_t m = p->r.t[i].k / common;
+  if (by == INT64_MIN || m == INT64_MIN ||
+      __builtin_mul_overflow(p->scale, by < 0 ? -by : by, &next.scale))
+    return next;
+  next.r = by == 1 ? p->r : combine(&zero, by < 0 ? -by : by, &p->r);
+  next.r = combine(&next.r, m < 0 ? m : -m, d);
+  settle(&next);
+  return next;
+}
+
+/* The lowest value of `l` given the facts. */
+static int64_t
+lower(const struct tt_factset *facts, const struct tt_linear *l)
+{
+  if (facts->forms.n == 0)
+    return low_end(l);
+  struct proof best = {.r = *l, .scale = 1};
+  settle(&best);
+  bool better = true;
   for (int round = 0; better && round < ROUNDS; round++) {
     better = false;
     for (int f = facts->forms.n - 1; f >= 0; f--) {
       const struct tt_linear *d = &facts->forms.items[f];
       for (int j = 0; j < d->n; j++) {
-        int i = 0;
-        while (i < r.n && !tt_expr_equal(r.t[i].e, d->t[j].e))
-          i++;
-        if (i == r.n || (r.t[i].k < 0) != (d->t[j].k < 0) ||
-            tt_rem(r.t[i].k, d->t[j].k) != 0)
+        struct proof next = cancel(&best, d, j);
+        if (next.lo <= best.lo)
           continue;
-        struct tt_linear next = combine(&r, -tt_quot(r.t[i].k, d->t[j].k), d);
-        int64_t lo = next.ok ? low_end(&next) : INT64_MIN;
-        if (lo > best) {
-          r = next;
-          best = lo;
-          better = true;
-          break;
-        }
+        best = next;
+        better = true;
+        break;
       }
     }
   }
-  return best;
+  return best.lo;
 }
 
 static struct range
@@ -190,8 +234,8 @@ linear_range(const struct tt_factset *facts, const struct tt_linear *l)
     return (struct range){INT64_MIN, INT64_MAX};
   static const struct tt_linear zero = {.ok = true};
   struct tt_linear minus = combine(&zero, -1, l);
-  int64_t hi = minus.ok ? lower(facts, minus) : INT64_MIN;
-  return (struct range){lower(facts, *l), hi == INT64_MIN ? INT64_MAX : -hi};
+  int64_t hi = minus.ok ? lower(facts, &minus) : INT64_MIN;
+  return (struct range){lower(facts, l), hi == INT64_MIN ? INT64_MAX : -hi};
 }
 
 /* Is the value of this form that of the (wrapping) expression it came from? */
@@ -676,19 +720,6 @@ negated_op(enum tt_binop op)
     break;
   }
   return op;
-}
-
-static int64_t
-gcd(int64_t a, int64_t b)
-{
-  uint64_t x = a < 0 ? 0 - (uint64_t)a : (uint64_t)a;
-  uint64_t y = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
-  while (y) {
-    uint64_t t = x % y;
-    x = y;
-    y = t;
-  }
-  return x > INT64_MAX ? 1 : (int64_t)x;
 }
 
 /* k*d + c >= 0 holds: add it, divided by the common factor of its terms. */

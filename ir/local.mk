@@ -5,10 +5,13 @@ ir_libir_a_SOURCES = \
 	ir/bounds.h \
 	ir/diag.c ir/diag.h ir/diag.def \
 	ir/dump.c \
+	ir/eval.c ir/eval.h \
 	ir/expr.c ir/ir.h ir/binop.def ir/fn.def \
 	ir/interval.c \
 	ir/passes.h \
 	ir/program.c \
+	ir/simplify.c ir/simplify.h ir/simplify_index.c ir/simplify_stmt.c \
 	ir/stmt.c \
 	ir/sum.h \
-	ir/types.c ir/types.h ir/types.def
+	ir/types.c ir/types.h ir/types.def \
+	ir/values.c ir/values.h

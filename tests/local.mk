@@ -66,3 +66,12 @@ tests_test_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_test_schedule_LDADD = tests/librandom.a schedule/libschedule.a \
 	ir/libir.a $(CMOCKA_LIBS)
 endif
+
+# ---- the IR --------------------------------------------------------------
+if HAVE_CMOCKA
+check_PROGRAMS += tests/test_simplify
+TESTS += tests/test_simplify
+tests_test_simplify_SOURCES = tests/test_simplify.c
+tests_test_simplify_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_simplify_LDADD = ir/libir.a $(CMOCKA_LIBS)
+endif

@@ -92,6 +92,12 @@ catch_signals(struct child *c)
     sigaction(fatal[i], &sa, NULL);
 }
 
+#ifdef __SANITIZE_ADDRESS__ /* its shadow memory takes terabytes */
+#define LIMIT_SPACE 0
+#else
+#define LIMIT_SPACE 1
+#endif
+
 /* Bytes that the job needs beside what is mapped already. */
 static int64_t
 job_bytes(const struct child *c)
@@ -117,10 +123,10 @@ set_limit(__rlimit_resource_t what, int64_t value)
 static void
 set_limits(struct child *c)
 {
-#ifndef __SANITIZE_ADDRESS__ /* its shadow memory takes terabytes */
-  c->report->limit = address_space() + job_bytes(c);
-  set_limit(RLIMIT_AS, c->report->limit);
-#endif
+  if (LIMIT_SPACE) {
+    c->report->limit = address_space() + job_bytes(c);
+    set_limit(RLIMIT_AS, c->report->limit);
+  }
   set_limit(RLIMIT_CORE, 0);
   set_limit(RLIMIT_FSIZE, 1 << 20);
   set_limit(RLIMIT_CPU, (int64_t)(c->job->timeout * c->held->threads) + 2);

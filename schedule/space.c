@@ -114,10 +114,9 @@ ceildiv(int64_t a, int64_t b)
 
 static const int64_t row_tiles[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16};
 static const int64_t vec_tiles[] = {1, 2, 3, 4, 5, 6, 8};
-static const int64_t counts[] = {1,  2,  3,  4,  6,   8,      12,
-                                 16, 24, 32, 64, 128, 1 << 20};
-static const int64_t depths[] = {16,  32,  48,  64,  96,  128,    192,
-                                 256, 320, 384, 512, 768, 1 << 20};
+/* Blocks are counted, not sized, so that they come out balanced. */
+static const int64_t blocks[] = {1,  2,  3,  4,  5,  6,  8,  10,
+                                 12, 16, 20, 24, 32, 48, 64, 96};
 static const int64_t unrolls[] = {1, 2, 4, 8};
 
 /* The values of a table that make a difference below `limit`: all smaller
@@ -265,12 +264,12 @@ tiled_knobs(struct rules *r, struct rule *rule, const struct tt_stage *st)
   rule->k_nr = add_knob(r, s, "nr", TT_KNOB_FACTOR, n, v, nr);
   n = UP_TO(row_tiles, re, v);
   rule->k_mr = add_knob(r, s, "mr", TT_KNOB_FACTOR, n, v, mr);
-  n = UP_TO(counts, ceildiv(ve, lanes), v);
-  rule->k_nc = add_knob(r, s, "nc", TT_KNOB_FACTOR, n, v, 16);
-  n = UP_TO(counts, re, v);
-  rule->k_mc = add_knob(r, s, "mc", TT_KNOB_FACTOR, n, v, 16);
-  n = UP_TO(depths, ke, v);
-  rule->k_kc = add_knob(r, s, "kc", TT_KNOB_FACTOR, n, v, 512);
+  n = UP_TO(blocks, ceildiv(ve, lanes), v);
+  rule->k_nc = add_knob(r, s, "nb", TT_KNOB_FACTOR, n, v, ceildiv(ve, 1024));
+  n = UP_TO(blocks, re, v);
+  rule->k_mc = add_knob(r, s, "mb", TT_KNOB_FACTOR, n, v, ceildiv(re, 96));
+  n = UP_TO(blocks, ceildiv(ke, 8), v);
+  rule->k_kc = add_knob(r, s, "kb", TT_KNOB_FACTOR, n, v, ceildiv(ke, 512));
   n = UP_TO(unrolls, ke, v);
   rule->k_ku = add_knob(r, s, "ku", TT_KNOB_FACTOR, n, v, 1);
   rule->k_order = add_choice(r, s, "order", 4, 0);
@@ -426,6 +425,17 @@ struct tiling {
   int64_t nr, mr, nc, mc, kc, ku; /* in points */
 };
 
+/* The size of `n` equal blocks; a little larger where that divides. */
+static int64_t
+balanced(int64_t extent, int64_t n)
+{
+  int64_t size = ceildiv(extent, n);
+  for (int64_t d = size; d <= size + size / 4; d++)
+    if (extent % d == 0)
+      return d;
+  return size;
+}
+
 static struct tiling
 choose_tiling(struct apply *ap, const struct rule *rule)
 {
@@ -447,11 +457,11 @@ choose_tiling(struct apply *ap, const struct rule *rule)
          value_of(r, ap->config, rule->k_nr, min64(2, ceildiv(ve, t.lanes)));
   t.mr = min64(ue, value_of(r, ap->config, rule->k_mr, 4));
   t.nr = min64(t.nr, ceildiv(ve, t.lanes) * t.lanes);
-  t.nc = min64(t.nr * value_of(r, ap->config, rule->k_nc, 16),
-               ceildiv(ve, t.nr) * t.nr);
-  t.mc = min64(t.mr * value_of(r, ap->config, rule->k_mc, 16),
-               ceildiv(ue, t.mr) * t.mr);
-  t.kc = min64(ke, value_of(r, ap->config, rule->k_kc, 512));
+  int64_t nb = value_of(r, ap->config, rule->k_nc, ceildiv(ve, 1024));
+  int64_t mb = value_of(r, ap->config, rule->k_mc, ceildiv(ue, 96));
+  t.nc = t.nr * ceildiv(ceildiv(ve, t.nr), nb);
+  t.mc = t.mr * ceildiv(ceildiv(ue, t.mr), mb);
+  t.kc = balanced(ke, value_of(r, ap->config, rule->k_kc, ceildiv(ke, 512)));
   t.ku = min64(t.kc, value_of(r, ap->config, rule->k_ku, 1));
   return t;
 }

@@ -35,6 +35,7 @@ struct runner {
   struct tt_held_job job; /* being described */
   struct tt_report *report;
   char *data; /* descriptor 3 */
+  bool ready; /* the tensors are known and filled */
   int64_t bytes;
   int64_t offsets[TT_MAX_TENSORS];
   struct tt_sb in, out;
@@ -130,6 +131,7 @@ do_ready(struct runner *r)
       tt_guard_freeze(&t->input);
     }
   }
+  r->ready = true;
   tt_line_add(&r->out, "hello proto=%d", TT_PROTOCOL);
   return true;
 }
@@ -222,7 +224,8 @@ do_run(struct runner *r, const char *line)
   if (!tt_line_word(line, 1, id, sizeof id) ||
       !tt_line_int(line, "mode", &mode) || mode < 0 || mode > TT_RUN_DUEL ||
       !tt_line_float(line, "timeout", &r->job.timeout) ||
-      !tt_line_float(line, "best", &r->job.best) || r->job.n < 1 || !r->data)
+      !(r->job.timeout > 0 && r->job.timeout < 1e9) ||
+      !tt_line_float(line, "best", &r->job.best) || r->job.n < 1)
     return false;
   r->job.mode = (enum tt_run_mode)mode;
   memset(r->report, 0, sizeof *r->report);
@@ -260,12 +263,13 @@ command(struct runner *r, const char *line)
   char verb[16];
   if (!tt_line_word(line, 0, verb, sizeof verb))
     return false;
-  if (!strcmp(verb, "setup"))
-    return !r->data && do_setup(r, line);
-  if (!strcmp(verb, "tensor"))
-    return do_tensor(r, line);
-  if (!strcmp(verb, "ready"))
-    return do_ready(r);
+  if (!r->ready) {
+    if (!strcmp(verb, "setup"))
+      return !r->data && do_setup(r, line);
+    if (!strcmp(verb, "tensor"))
+      return r->data && do_tensor(r, line);
+    return !strcmp(verb, "ready") && r->data && do_ready(r);
+  }
   if (!strcmp(verb, "tol"))
     return do_tolerance(r, line);
   if (!strcmp(verb, "cand"))

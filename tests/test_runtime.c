@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -293,7 +294,13 @@ test_build_slow(void **state)
   assert_non_null(mkdtemp(dir));
   snprintf(script, sizeof script, "%s/cc.sh", dir);
   FILE *f = fopen(script, "w");
-  fputs("grep -q SLOW *.c && sleep 100\nexec cc \"$@\"\n", f);
+  fputs("grep -q SLOW *.c && sleep 100\n"
+        "grep -q FULL *.c && {\n"
+        "  echo 'c.s: No space left on device' >&2\n"
+        "  exit 1\n"
+        "}\n"
+        "exec cc \"$@\"\n",
+        f);
   fclose(f);
   snprintf(cc, sizeof cc, "sh %s", script);
   struct tt_builder *b = builder(cc, "", 1, 1.0);
@@ -302,6 +309,10 @@ test_build_slow(void **state)
   free(built.message);
   built = build_one(b, 2, "int fine;");
   assert_int_equal(built.status, TT_BUILT);
+  built = build_one(b, 2, "int FULL;");
+  assert_int_equal(built.status, TT_BUILD_BROKEN);
+  assert_string_equal(built.message, "c.s: No space left on device");
+  free(built.message);
   /* A builder can be freed in the midst of work. */
   char *error;
   assert_true(tt_builder_start(b, 3, "int SLOW;", 9, &error));
@@ -1041,6 +1052,69 @@ test_run_duel(void **state)
   assert_true(tt_timing_min(&r.timing[1]) > tt_timing_min(&r.timing[0]));
 }
 
+/* A runner that is told nonsense gives up; it is never killed by it. */
+static void
+test_run_nonsense(void **state)
+{
+  (void)state;
+  static const char *const verbs[] = {
+      "setup", "tensor", "tensor", "ready", "tol",
+      "cand",  "run",    "x",      "",      "setup n=3 threads=1 bytes=64"};
+  static const char *const keys[] = {
+      "n",    "threads",  "bytes",   "dtype", "output",   "elements",
+      "name", "offset",   "rel",     "abs",   "object",   "symbol",
+      "mode", "prepared", "timeout", "best",  "workspace"};
+  static const char *const values[] = {
+      "0",   "1",   "2",   "-1", "64",   "16", "9223372036854775807",
+      "nan", "%41", "%zz", "",   "1e300"};
+  unsigned seed = 99;
+  char self[512], *error;
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  assert_true(n > 0);
+  self[n] = 0;
+  FILE *memory = tmpfile();
+  assert_int_equal(ftruncate(fileno(memory), 64), 0);
+  const char *argv[] = {self, "--tt-runner", NULL};
+  struct tt_process_options o = {.argv = argv,
+                                 .input = true,
+                                 .timeout = 60,
+                                 .max_output = 10000,
+                                 .pass_fd = fileno(memory)};
+  for (int round = 0; round < 60; round++) {
+    struct tt_sb sb = {0};
+    struct tt_process *p = tt_process_start(&o, &error);
+    assert_non_null(p);
+    if (round % 2) { /* as far as it goes in earnest */
+      tt_line_add(&sb, "setup n=1 threads=1 bytes=64");
+      tt_line_add(&sb,
+                  "tensor 0 dtype=1 output=%d elements=16 offset=0 "
+                  "name=C",
+                  round % 4 == 1);
+      tt_line_add(&sb, "ready");
+    }
+    for (int line = 0; line < 6; line++) {
+      struct tt_sb text = {0};
+      tt_sb_printf(&text, "%s %d", verbs[rand_r(&seed) % 10],
+                   rand_r(&seed) % 4 - 1);
+      for (int k = 0; k < 12; k++)
+        tt_sb_printf(&text, " %s=%s", keys[rand_r(&seed) % 17],
+                     values[rand_r(&seed) % 12]);
+      tt_line_add(&sb, "%s", text.s);
+      tt_sb_free(&text);
+    }
+    tt_sb_add(&sb, "@tt half");
+    tt_process_write(p, sb.s, sb.len);
+    shutdown(p->infd, SHUT_WR);
+    while (!p->done)
+      tt_process_poll(&p, 1, -1);
+    assert_false(p->timed_out);
+    assert_true(WIFEXITED(p->status));
+    tt_process_free(p);
+    tt_sb_free(&sb);
+  }
+  fclose(memory);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -1072,7 +1146,7 @@ main(int argc, char **argv)
       cmocka_unit_test(test_run_memory), cmocka_unit_test(test_run_bounds),
       cmocka_unit_test(test_run_load),   cmocka_unit_test(test_run_tricks),
       cmocka_unit_test(test_run_killed), cmocka_unit_test(test_run_loser),
-      cmocka_unit_test(test_run_duel)};
+      cmocka_unit_test(test_run_duel),   cmocka_unit_test(test_run_nonsense)};
   int failed = cmocka_run_group_tests_name("units", units, NULL, NULL);
   failed += cmocka_run_group_tests_name("runner", runs, setup, teardown);
   return failed != 0;

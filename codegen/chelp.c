@@ -1,0 +1,329 @@
+/* The static functions that emitted expressions call.
+ *
+ * Only what is used gets printed.  A scalar helper is named after what it
+ * does and its type (min_f32, sat_i8_i32) and made from the name; vector
+ * helpers apply an operation lane by lane or blend whole vectors.  In a file
+ * that holds several kernels their names carry the kernel's.
+ */
+#include "config.h"
+
+#include "codegen/cprint.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *
+tt_c_add_helper(struct cprinter *c, const char *name, const char *text)
+{
+  TT_PUSH(c->helpers, ((struct helper){name, text}));
+  return name;
+}
+
+static const char *
+full_name(struct cprinter *c, const char *name)
+{
+  if (!c->options->entry)
+    return name;
+  return tt_arena_printf(c->arena, "%s_%s", c->name, name);
+}
+
+static bool
+have(const struct cprinter *c, const char *name)
+{
+  for (int i = 0; i < c->helpers.n; i++)
+    if (strcmp(c->helpers.items[i].name, name) == 0)
+      return true;
+  return false;
+}
+
+/* Fixed texts: $ is the name, T the type, U its unsigned form, M its macro's
+ * infix, F the suffix of math functions. */
+static const struct {
+  const char *op, *text;
+  bool math;
+} scalars[] = {
+    {"min", "static inline T $(T a, T b)\n{\n  return a < b ? a : b;\n}\n",
+     false},
+    {"max", "static inline T $(T a, T b)\n{\n  return a > b ? a : b;\n}\n",
+     false},
+    {"abs",
+     "static inline T $(T a)\n{\n  return a < 0 ? (T)(0u - (U)a) : a;\n}\n",
+     false},
+    {"quot",
+     "static inline T $(T a, T b)\n{\n"
+     "  return b == -1 ? (T)(0u - (U)a) : a / b;\n}\n",
+     false},
+    {"rem",
+     "static inline T $(T a, T b)\n{\n  return b == -1 ? 0 : a % b;\n}\n",
+     false},
+    {"floordiv",
+     "static inline T $(T a, T b)\n{\n"
+     "  if (b == -1)\n    return (T)(0u - (U)a);\n"
+     "  return a / b - (a % b != 0 && (a < 0) != (b < 0));\n}\n",
+     false},
+    {"floormod",
+     "static inline T $(T a, T b)\n{\n"
+     "  T r = b == -1 ? 0 : a % b;\n"
+     "  return r != 0 && (r < 0) != (b < 0) ? r + b : r;\n}\n",
+     false},
+    {"f2i",
+     "static inline int64_t $(double v)\n{\n"
+     "  if (v != v)\n    return 0;\n"
+     "  if (v >= 9223372036854775808.0)\n    return INT64_MAX;\n"
+     "  if (v < -9223372036854775808.0)\n    return INT64_MIN;\n"
+     "  return (int64_t)v;\n}\n",
+     false},
+    {"sqrdmulh",
+     "static inline T $(T a, T b)\n{\n"
+     "  if (a == INT32_MIN && b == INT32_MIN)\n    return INT32_MAX;\n"
+     "  return (T)(((int64_t)a * b + (1 << 30)) >> 31);\n}\n",
+     false},
+    {"rdivp2",
+     "static inline T $(T x, T e)\n{\n"
+     "  const int64_t mask = ((int64_t)1 << e) - 1;\n"
+     "  const int64_t rest = x & mask;\n"
+     "  return (T)(((int64_t)x >> e) + (rest > (mask >> 1) + (x < 0)));\n}\n",
+     false},
+    {"rsqrt", "static inline T $(T x)\n{\n  return 1 / sqrtF(x);\n}\n", true},
+    {"sigmoid",
+     "static inline T $(T x)\n{\n  return 1 / (1 + expF(-x));\n}\n", true},
+    {"bf16_to",
+     "static inline float $(uint16_t v)\n{\n"
+     "  union {\n    uint32_t u;\n    float f;\n  } x;\n"
+     "  x.u = (uint32_t)v << 16;\n  return x.f;\n}\n",
+     false},
+    {"f32_to",
+     "static inline uint16_t $(float v)\n{\n"
+     "  union {\n    uint32_t u;\n    float f;\n  } x;\n"
+     "  x.f = v;\n"
+     "  if (v != v)\n    return (uint16_t)(x.u >> 16 | 0x40);\n"
+     "  return (uint16_t)((x.u + 0x7fff + (x.u >> 16 & 1)) >> 16);\n}\n",
+     false},
+};
+
+static const char *
+fill_in(struct cprinter *c, const char *text, const char *name,
+        enum tt_dtype t)
+{
+  struct tt_sb sb = {0};
+  const char *u = t == TT_I64 ? "uint64_t" : "uint32_t";
+  for (const char *p = text; *p; p++) {
+    bool word = p > text && (p[-1] == '_' || (p[-1] >= 'A' && p[-1] <= 'Z'));
+    bool next = p[1] == '_' || (p[1] >= 'A' && p[1] <= 'Z') ||
+                (p[1] >= '0' && p[1] <= '9');
+    if (*p == '$')
+      tt_sb_add(&sb, name);
+    else if (*p == 'T' && !word && !next)
+      tt_sb_add(&sb, tt_c_value(t));
+    else if (*p == 'U' && !word && !next)
+      tt_sb_add(&sb, u);
+    else if (*p == 'F' && !next && p[1] == '(')
+      tt_sb_add(&sb, t == TT_F64 ? "" : "f");
+    else
+      tt_sb_putc(&sb, *p);
+  }
+  const char *r = tt_arena_strdup(c->arena, tt_sb_str(&sb));
+  tt_sb_free(&sb);
+  return r;
+}
+
+/* sat_T_S: the range of T as S; what does not fit is never converted. */
+static const char *
+sat_text(struct cprinter *c, const char *name, enum tt_dtype t,
+         enum tt_dtype s)
+{
+  int p;
+  const char *lo = tt_c_int(c, TT_I64, tt_dtype_min(t), &p);
+  const char *hi = tt_c_int(c, TT_I64, tt_dtype_max(t), &p);
+  const char *ts = tt_c_value(t), *ss = tt_c_value(s);
+  if (tt_dtype_is_float(s)) {
+    /* 2^n is exact where 2^n - 1 may not be; truncation is towards zero. */
+    const char *f = s == TT_F32 ? ".0f" : ".0";
+    long long above = (long long)tt_dtype_max(t) + 1;
+    return tt_arena_printf(
+        c->arena,
+        "static inline %s %s(%s v)\n{\n  if (!(v > %lld%s))\n"
+        "    return v != v ? 0 : %s;\n  return v >= %lld%s ? %s : (%s)v;\n}\n",
+        ts, name, ss, (long long)tt_dtype_min(t), f, lo, above, f, hi, ts);
+  }
+  const char *low = tt_dtype_min(s) < tt_dtype_min(t)
+                        ? tt_arena_printf(c->arena, "v < %s ? %s : ", lo, lo)
+                        : "";
+  const char *high = tt_dtype_max(s) > tt_dtype_max(t)
+                         ? tt_arena_printf(c->arena, "v > %s ? %s : ", hi, hi)
+                         : "";
+  return tt_arena_printf(c->arena,
+                         "static inline %s %s(%s v)\n{\n"
+                         "  return (%s)(%s%sv);\n}\n",
+                         ts, name, ss, ts, low, high);
+}
+
+static const char *
+scalar_text(struct cprinter *c, const char *name, const char *full)
+{
+  const char *last = strrchr(name, '_');
+  enum tt_dtype t = TT_I32, s;
+  tt_dtype_parse(last + 1, &t);
+  if (strncmp(name, "sat_", 4) == 0) {
+    const char *mid = name + 4;
+    s = t;
+    tt_dtype_parse(
+        tt_arena_strndup(c->arena, mid, (size_t)(last - mid)), &t);
+    return sat_text(c, full, t, s);
+  }
+  if (strcmp(name, "round_bf16") == 0)
+    return tt_arena_printf(
+        c->arena, "static inline float %s(float v)\n{\n  return %s(%s(v));\n}\n",
+        full, tt_c_helper(c, "bf16_to_f32"), tt_c_helper(c, "f32_to_bf16"));
+  for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) {
+    size_t n = (size_t)(last - name);
+    if (strlen(scalars[i].op) == n && strncmp(scalars[i].op, name, n) == 0) {
+      c->math = c->math || scalars[i].math;
+      return fill_in(c, scalars[i].text, full, t);
+    }
+  }
+  return "";
+}
+
+const char *
+tt_c_helper(struct cprinter *c, const char *name)
+{
+  const char *full = full_name(c, name);
+  if (!have(c, full))
+    tt_c_add_helper(c, full, scalar_text(c, name, full));
+  return full;
+}
+
+/* ---- vectors ---------------------------------------------------------- */
+
+const char *
+tt_c_vec_helper(struct cprinter *c, const char *op, enum tt_dtype t,
+                int lanes)
+{
+  const char *v = tt_c_vector(c, t, lanes);
+  const char *m =
+      tt_c_vector(c, tt_signed_of_bytes(tt_dtype_bytes(t)), lanes);
+  const char *name =
+      full_name(c, tt_arena_printf(c->arena, "%s_%s", op, v));
+  if (have(c, name))
+    return name;
+  const char *text;
+  if (strcmp(op, "select") == 0)
+    text = tt_arena_printf(
+        c->arena,
+        "static inline %s %s(%s m, %s a, %s b)\n{\n"
+        "  return (%s)((m & (%s)a) | (~m & (%s)b));\n}\n",
+        v, name, m, v, v, v, m, m);
+  else
+    text = tt_arena_printf(
+        c->arena,
+        "static inline %s %s(%s a, %s b)\n{\n"
+        "  const %s m = a %s b;\n"
+        "  return (%s)((m & (%s)a) | (~m & (%s)b));\n}\n",
+        v, name, v, v, m, strcmp(op, "min") == 0 ? "<" : ">", v, m, m);
+  return tt_c_add_helper(c, name, text);
+}
+
+static const char *
+op_name(const struct tt_expr *e)
+{
+  if (e->kind == TT_CALL)
+    return tt_fn_name(e->fn);
+  if (e->kind != TT_BINARY)
+    return e->kind == TT_SAT ? "sat" : "cast";
+  switch (e->op) {
+  case TT_DIV:
+    return "floordiv";
+  case TT_MOD:
+    return "floormod";
+  case TT_SHL:
+    return "shl";
+  case TT_SHR:
+    return "shr";
+  case TT_OR:
+  case TT_AND:
+  case TT_EQ:
+  case TT_NE:
+  case TT_LT:
+  case TT_GT:
+  case TT_LE:
+  case TT_GE:
+  case TT_BOR:
+  case TT_BXOR:
+  case TT_BAND:
+  case TT_ADD:
+  case TT_SUB:
+  case TT_MUL:
+  case TT_MIN:
+  case TT_MAX:
+  case TT_NBINOPS:
+    break;
+  }
+  return tt_binop_text(e->op);
+}
+
+/* An operand of the lane's expression: a variable of the vector's type. */
+static const struct tt_expr *
+lane_of(struct cprinter *c, const struct tt_expr *e, const char *name,
+        const struct tt_var *i)
+{
+  struct tt_tensor *t = TT_NEW(c->arena, struct tt_tensor);
+  t->name = name;
+  t->dtype = e->type.dtype;
+  t->role = TT_LOCAL;
+  t->scope = TT_REGISTER;
+  t->ndim = 1;
+  t->dims[0] = e->type.lanes;
+  const struct tt_expr *idx = tt_var_ref(c->arena, i);
+  return tt_load(c->arena, t, 1, &idx);
+}
+
+static const struct tt_expr *
+scalar_op(struct cprinter *c, const struct tt_expr *e,
+          const struct tt_expr *const *x)
+{
+  if (e->kind == TT_CALL)
+    return tt_call(c->arena, e->fn, e->type.dtype, e->nargs, x);
+  if (e->kind == TT_BINARY)
+    return tt_binary(c->arena, e->op, x[0], x[1]);
+  if (e->kind == TT_SAT)
+    return tt_sat(c->arena, e->type.dtype, x[0]);
+  return tt_cast(c->arena, e->type.dtype, x[0]);
+}
+
+const char *
+tt_c_lane_helper(struct cprinter *c, const struct tt_expr *e)
+{
+  static const char *const names[2] = {"a", "b"};
+  const struct tt_expr *args[2] = {e->a, e->b};
+  const char *types[2];
+  int n = e->kind == TT_CALL ? e->nargs : e->b ? 2 : 1;
+  int lanes = e->type.lanes;
+  struct tt_var i = {"i", lanes, -1};
+  const struct tt_expr *x[2];
+  for (int k = 0; k < n; k++) {
+    if (e->kind == TT_CALL)
+      args[k] = e->args[k];
+    types[k] = tt_c_vector(c, args[k]->type.dtype, lanes);
+    x[k] = lane_of(c, args[k], names[k], &i);
+  }
+  const char *result = tt_c_vector(c, e->type.dtype, lanes);
+  const char *kind = op_name(e);
+  if (e->kind == TT_SAT || e->kind == TT_CAST)
+    kind = tt_arena_printf(c->arena, "%s_%s", kind,
+                           tt_dtype_name(e->type.dtype));
+  const char *name =
+      full_name(c, tt_arena_printf(c->arena, "%s_%s", kind, types[0]));
+  if (have(c, name))
+    return name;
+  const char *value = tt_c_expr(c, scalar_op(c, e, x), PREC_ANY);
+  const char *b =
+      n > 1 ? tt_arena_printf(c->arena, ", %s b", types[1]) : "";
+  return tt_c_add_helper(
+      c, name,
+      tt_arena_printf(c->arena,
+                      "static inline %s %s(%s a%s)\n{\n  %s r;\n"
+                      "  for (int i = 0; i < %d; i++)\n"
+                      "    r[i] = %s;\n  return r;\n}\n",
+                      result, name, types[0], b, result, lanes, value));
+}

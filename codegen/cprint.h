@@ -1,0 +1,150 @@
+/* The C printer; private to codegen/c*.c.
+ *
+ * cnames.c   identifiers
+ * ctypes.c   names of types, constants
+ * cexpr.c    scalar expressions and memory accesses
+ * cvec.c     vector expressions
+ * chelp.c    the static functions that expressions call
+ * cstmt.c    statements
+ * cprint.c   functions and files
+ * ctest.c    headers, self-tests, benchmarks
+ */
+#ifndef TT_CODEGEN_CPRINT_H
+#define TT_CODEGEN_CPRINT_H
+
+#include "codegen/plan.h"
+
+/* Differences between the C-like languages that one printer serves. */
+struct dialect {
+  const char *index;    /* type of a loop variable */
+  const char *restrict_;
+  bool vectors;         /* GNU vector types and attributes */
+};
+
+struct names;
+/* A block of C that is being printed, innermost first: names declared in it
+ * are free again when it ends. */
+struct names *tt_names_new(struct tt_arena *);
+/* Mark, and forget all names bound since the mark. */
+int tt_names_mark(const struct names *);
+void tt_names_release(struct names *, int mark);
+/* A C identifier close to `want` that nothing visible has, bound to the
+ * variable or tensor `key` (NULL: to nothing). */
+const char *tt_names_bind(struct names *, const void *key, const char *want);
+/* The same, to be kept when blocks end. */
+const char *tt_names_bind_global(struct names *, const void *key,
+                                 const char *want);
+/* The name bound to the key; NULL: none. */
+const char *tt_names_of(const struct names *, const void *key);
+void tt_names_free(struct names *);
+
+/* A static function of the emitted file. */
+struct helper {
+  const char *name;
+  const char *text;
+};
+
+/* A variable whose declaration waits for its first value. */
+struct pending {
+  const struct tt_tensor *tensor;
+  bool once; /* gets no other */
+};
+
+struct cprinter {
+  struct tt_arena *arena;
+  const struct tt_codegen_options *options;
+  const struct dialect *dialect;
+  const struct layout *layout; /* of the function that is being printed */
+  const char *workspace;       /* expression: its first byte */
+  struct names *names;
+  const char *name; /* of the kernel; prefix of what is static when batched */
+  struct tt_sb body;
+  int depth;        /* of indentation */
+  int parallel;     /* depth of parallel loops */
+  int index;        /* > 0: inside a subscript */
+  /* What the file needs. */
+  bool math;
+  TT_VEC(const char *) typedefs; /* the texts, in order of first use */
+  TT_VEC(struct helper) helpers;
+  TT_VEC(const struct tt_tensor *) consts;
+  TT_VEC(struct pending) pending;
+};
+
+/* Precedence: tt_binop_prec for binary operators and around it: */
+enum {
+  PREC_ANY = -1, /* anything may stand here unbracketed */
+  PREC_COND = 0, /* ?: */
+  PREC_UNARY = 11,
+  PREC_PRIMARY = 12
+};
+
+/* ---- ctypes.c ---- */
+/* Type in memory and of a value: 16-bit floats are computed as float. */
+const char *tt_c_storage(enum tt_dtype);
+const char *tt_c_value(enum tt_dtype);
+const char *tt_c_uvector(struct cprinter *, enum tt_dtype, int lanes);
+/* GNU vector type ("f32x16"), and its unaligned form ("f32x16u"). */
+const char *tt_c_vector(struct cprinter *, enum tt_dtype, int lanes);
+const char *tt_c_unaligned(struct cprinter *, enum tt_dtype, int lanes);
+enum tt_dtype tt_unsigned_of(enum tt_dtype);
+/* The signed integer type of as many bytes. */
+enum tt_dtype tt_signed_of_bytes(int bytes);
+/* A constant that reads back exactly; *prec its precedence. */
+const char *tt_c_float(struct cprinter *, enum tt_dtype, double, int *prec);
+const char *tt_c_int(struct cprinter *, enum tt_dtype, int64_t, int *prec);
+
+/* ---- cexpr.c ---- */
+/* The text of a scalar expression, with parentheses if it binds looser than
+ * `prec`.  Owned by the arena. */
+const char *tt_c_expr(struct cprinter *, const struct tt_expr *, int prec);
+/* The same for an index: arithmetic cannot overflow. */
+const char *tt_c_index(struct cprinter *, const struct tt_expr *, int prec);
+/* Left side of an assignment or a load, all lanes. */
+const char *tt_c_access(struct cprinter *, const struct tt_tensor *, int n,
+                        const struct tt_expr *const *idx, bool store);
+/* Can a op b (ADD, SUB, MUL) leave the range of its type? */
+bool tt_c_wraps(const struct tt_expr *);
+/* Is it a variable (after promotion) rather than memory? */
+bool tt_is_register(const struct tt_tensor *);
+const char *tt_c_paren(struct cprinter *, const char *text, int has, int prec);
+/* An operator's text with operands in place. */
+const char *tt_c_infix(struct cprinter *, enum tt_binop, const char *a,
+                       const char *b, int prec);
+int tt_c_operand_prec(enum tt_binop op, const struct tt_expr *operand,
+                      bool right);
+
+/* ---- cvec.c ---- */
+const char *tt_c_vexpr(struct cprinter *, const struct tt_expr *, int prec);
+
+/* ---- chelp.c ---- */
+/* Make sure that the helper is printed; returns the name to call. */
+const char *tt_c_helper(struct cprinter *, const char *name);
+/* A function that applies the node's operation lane by lane. */
+const char *tt_c_lane_helper(struct cprinter *, const struct tt_expr *);
+/* min, max and select of whole vectors. */
+const char *tt_c_vec_helper(struct cprinter *, const char *op, enum tt_dtype,
+                            int lanes);
+const char *tt_c_add_helper(struct cprinter *, const char *name,
+                            const char *text);
+
+/* ---- cstmt.c ---- */
+void tt_c_line(struct cprinter *, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+void tt_c_stmt(struct cprinter *, const struct tt_stmt *);
+void tt_c_comment(struct cprinter *, const char *text);
+
+/* ---- cprint.c ---- */
+/* Prints the kernel's functions (static when `internal`) and what they need
+ * before them into `out`. */
+const char *tt_c_kernel(struct tt_arena *, const struct tt_nest *,
+                        const struct tt_codegen_options *, bool internal,
+                        struct tt_code_sizes *, struct tt_sb *out);
+/* Parameters of NAME or NAME_prepare for a prototype, without parentheses;
+ * `name` is the kernel's, which no parameter takes. */
+const char *tt_c_prototype(struct tt_arena *, const struct tt_program *,
+                           const struct tt_codegen_options *,
+                           const char *name, bool prepare);
+const char *tt_c_upper(struct tt_arena *, const char *name);
+bool tt_has_weights(const struct tt_program *);
+
+#endif

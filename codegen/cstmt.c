@@ -1,0 +1,406 @@
+/* Statements as C.
+ *
+ * Variables are declared where they get their first value if that is in the
+ * same block; the names of a block are free again after it.
+ */
+#include "config.h"
+
+#include "codegen/cprint.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDTH = 96 };
+
+/* ---- lines ------------------------------------------------------------ */
+
+static void
+indent(struct cprinter *c, int columns)
+{
+  for (int i = 0; i < columns; i++)
+    tt_sb_putc(&c->body, ' ');
+}
+
+/* A space after a comma or after an operator: the best places to break. */
+static bool
+good_break(const char *s, size_t i)
+{
+  if (s[i] != ' ' || i < 2)
+    return false;
+  return s[i - 1] == ',' || s[i - 1] == ';' ||
+         (strchr("+-*/%?:=<>&|^", s[i - 1]) &&
+          (s[i - 2] == ' ' || strchr("+-*/<>=&|!", s[i - 2])));
+}
+
+static size_t
+break_at(const char *s, size_t room)
+{
+  size_t any = 0;
+  for (size_t i = room; i > room / 3; i--) {
+    if (good_break(s, i))
+      return i;
+    if (s[i] == ' ' && !any)
+      any = i;
+  }
+  if (any)
+    return any;
+  for (size_t i = room; s[i]; i++)
+    if (s[i] == ' ')
+      return i;
+  return strlen(s);
+}
+
+void
+tt_c_line(struct cprinter *c, const char *fmt, ...)
+{
+  struct tt_sb sb = {0};
+  va_list ap;
+  va_start(ap, fmt);
+  tt_sb_vprintf(&sb, fmt, ap);
+  va_end(ap);
+  const char *s = tt_sb_str(&sb);
+  int left = 2 * c->depth;
+  for (bool first = true;; first = false) {
+    int in = first ? left : left + 4;
+    size_t len = strlen(s), room = in < WIDTH - 40 ? (size_t)(WIDTH - in) : 40;
+    indent(c, len ? in : 0);
+    size_t n = len > room ? break_at(s, room) : len;
+    tt_sb_addn(&c->body, s, n);
+    tt_sb_putc(&c->body, '\n');
+    if (!s[n])
+      break;
+    s += n + 1;
+  }
+  tt_sb_free(&sb);
+}
+
+/* Text inside of a comment cannot end it. */
+void
+tt_c_comment(struct cprinter *c, const char *text)
+{
+  char *safe = tt_arena_strdup(c->arena, text);
+  for (char *p = strstr(safe, "*/"); p; p = strstr(p, "*/"))
+    *p = '+';
+  for (char *p = safe; *p; p++)
+    if (*p == '\n')
+      *p = ' ';
+  indent(c, 2 * c->depth);
+  tt_sb_printf(&c->body, "/* %s */\n", safe);
+}
+
+/* ---- variables -------------------------------------------------------- */
+
+static const char *
+variable_type(struct cprinter *c, const struct tt_tensor *t)
+{
+  if (t->ndim == 0)
+    return tt_c_value(t->dtype);
+  return tt_c_vector(c, t->dtype, (int)t->dims[0]);
+}
+
+static bool
+is_pending(const struct cprinter *c, const struct tt_tensor *t)
+{
+  for (int i = 0; i < c->pending.n; i++)
+    if (c->pending.items[i].tensor == t)
+      return true;
+  return false;
+}
+
+static bool
+is_once(const struct cprinter *c, const struct tt_tensor *t)
+{
+  for (int i = 0; i < c->pending.n; i++)
+    if (c->pending.items[i].tensor == t)
+      return c->pending.items[i].once;
+  return false;
+}
+
+static void
+not_pending(struct cprinter *c, const struct tt_tensor *t)
+{
+  int n = 0;
+  for (int i = 0; i < c->pending.n; i++)
+    if (c->pending.items[i].tensor != t)
+      c->pending.items[n++] = c->pending.items[i];
+  c->pending.n = n;
+}
+
+/* Declares, by type, the pending variables that are marked as used. */
+static void
+declare(struct cprinter *c, int n, const struct tt_tensor **used)
+{
+  for (int i = 0; i < n; i++) {
+    if (!is_pending(c, used[i]))
+      continue;
+    const char *type = variable_type(c, used[i]);
+    struct tt_sb sb = {0};
+    for (int j = i; j < n; j++) {
+      if (!is_pending(c, used[j]) ||
+          strcmp(variable_type(c, used[j]), type) != 0)
+        continue;
+      tt_sb_printf(&sb, "%s%s", sb.len ? ", " : "",
+                   tt_names_of(c->names, used[j]));
+      not_pending(c, used[j]);
+    }
+    tt_c_line(c, "%s %s;", type, tt_sb_str(&sb));
+    tt_sb_free(&sb);
+  }
+}
+
+static bool
+reads(const struct tt_stmt *s, const struct tt_tensor *t)
+{
+  return tt_expr_uses_tensor(s->value, t);
+}
+
+/* Before a statement: the variables it uses must be declared, save one that
+ * a store can declare itself. */
+static void
+declare_used(struct cprinter *c, const struct tt_stmt *s)
+{
+  if (c->pending.n == 0)
+    return;
+  const struct tt_tensor *self = NULL;
+  if (s->kind == TT_STORE && !reads(s, s->tensor) &&
+      (s->nidx == 0 || s->idx[0]->type.lanes > 1))
+    self = s->tensor;
+  struct accesses all = {0};
+  tt_collect_accesses(s, &all);
+  const struct tt_tensor **used = TT_ARRAY(
+      c->arena, const struct tt_tensor *, (size_t)c->pending.n + 1);
+  int n = 0;
+  for (int i = 0; i < c->pending.n; i++) {
+    const struct tt_tensor *t = c->pending.items[i].tensor;
+    bool found = false;
+    for (int j = 0; j < all.n && !found; j++)
+      found = all.items[j].tensor == t;
+    if (found && t != self)
+      used[n++] = t;
+  }
+  free(all.items);
+  declare(c, n, used);
+}
+
+struct store_count {
+  const struct tt_tensor *tensor;
+  int n;
+};
+
+static void
+count_store(void *ctx, const struct tt_stmt *s)
+{
+  struct store_count *k = ctx;
+  k->n += s->kind == TT_STORE && s->tensor == k->tensor;
+}
+
+/* ---- stores ----------------------------------------------------------- */
+
+static bool
+same_access(const struct tt_expr *e, const struct tt_stmt *s)
+{
+  if (e->kind != TT_LOAD || e->tensor != s->tensor)
+    return false;
+  for (int i = 0; i < s->nidx; i++)
+    if (!tt_expr_equal(e->args[i], s->idx[i]))
+      return false;
+  return true;
+}
+
+/* x = x + y can be x += y where C's arithmetic is the language's. */
+static bool
+can_update(const struct tt_stmt *s, const struct tt_expr **rest)
+{
+  const struct tt_expr *v = s->value;
+  enum tt_dtype t = v->type.dtype;
+  if (v->kind != TT_BINARY || (t != TT_F32 && t != TT_F64 && t != TT_U32))
+    return false;
+  if (v->op != TT_ADD && v->op != TT_SUB && v->op != TT_MUL)
+    return false;
+  if (same_access(v->a, s))
+    *rest = v->b;
+  else if (v->op != TT_SUB && same_access(v->b, s))
+    *rest = v->a;
+  else
+    return false;
+  return !tt_is_register(s->tensor) || s->nidx == 0 ||
+         s->idx[0]->type.lanes > 1;
+}
+
+static const char *
+stored_value(struct cprinter *c, const struct tt_tensor *t,
+             const struct tt_expr *v)
+{
+  if (t->dtype == TT_BF16 && !tt_is_register(t))
+    return tt_arena_printf(c->arena, "%s(%s)", tt_c_helper(c, "f32_to_bf16"),
+                           tt_c_expr(c, v, PREC_ANY));
+  return tt_c_expr(c, v, PREC_ANY);
+}
+
+static void
+print_store(struct cprinter *c, const struct tt_stmt *s)
+{
+  const struct tt_expr *rest;
+  const struct tt_tensor *t = s->tensor;
+  const char *left = tt_c_access(c, t, s->nidx, s->idx, true);
+  if (tt_is_register(t) && is_pending(c, t)) {
+    const char *qualifier = is_once(c, t) ? "const " : "";
+    not_pending(c, t);
+    tt_c_line(c, "%s%s %s = %s;", qualifier, variable_type(c, t), left,
+              stored_value(c, t, s->value));
+  } else if (can_update(s, &rest)) {
+    /* a broadcast may stay a scalar beside the vector */
+    const struct tt_expr *r =
+        rest->kind == TT_BROADCAST && tt_dtype_bytes(rest->type.dtype) >= 4
+            ? rest->a
+            : rest;
+    tt_c_line(c, "%s %s= %s;", left, tt_binop_text(s->value->op),
+              tt_c_expr(c, r, PREC_ANY));
+  } else {
+    tt_c_line(c, "%s = %s;", left, stored_value(c, t, s->value));
+  }
+}
+
+/* ---- blocks ----------------------------------------------------------- */
+
+/* The statements of a block, already opened. */
+static void
+print_block(struct cprinter *c, const struct tt_stmt *s)
+{
+  int mark = tt_names_mark(c->names), pending = c->pending.n;
+  c->depth++;
+  tt_c_stmt(c, s);
+  c->depth--;
+  tt_names_release(c->names, mark);
+  c->pending.n = pending;
+}
+
+static void
+print_for(struct cprinter *c, const struct tt_stmt *s)
+{
+  bool parallel = s->for_kind == TT_PARALLEL && c->parallel == 0;
+  if (parallel)
+    tt_sb_add(&c->body, "#ifdef _OPENMP\n#pragma omp parallel for\n#endif\n");
+  c->parallel += parallel;
+  int mark = tt_names_mark(c->names);
+  const char *i = tt_names_bind(c->names, s->var, s->var->name);
+  tt_c_line(c, "for (%s %s = 0; %s < %lld; %s++) {", c->dialect->index, i, i,
+            (long long)s->var->extent, i);
+  print_block(c, s->body);
+  tt_c_line(c, "}");
+  tt_names_release(c->names, mark);
+  c->parallel -= parallel;
+}
+
+static void
+print_if(struct cprinter *c, const struct tt_stmt *s)
+{
+  const char *open = "if";
+  for (;;) {
+    tt_c_line(c, "%s (%s) {", open, tt_c_expr(c, s->cond, PREC_ANY));
+    print_block(c, s->body);
+    const struct tt_stmt *other = s->other;
+    if (!other || (other->kind == TT_SEQ && other->nitems == 0))
+      break;
+    if (other->kind != TT_IF || other->comment) {
+      tt_c_line(c, "} else {");
+      print_block(c, other);
+      break;
+    }
+    open = "} else if";
+    s = other;
+  }
+  tt_c_line(c, "}");
+}
+
+static void
+print_array(struct cprinter *c, const struct tt_tensor *t)
+{
+  const struct place *p = tt_place_of(c->layout, t);
+  const char *name = tt_names_bind(c->names, t, t->name);
+  const char *type = tt_c_storage(t->dtype);
+  if (!p)
+    return;
+  if (p->stack) {
+    tt_c_line(c, "%s %s[%lld]%s;", type, name, (long long)tt_tensor_size(t),
+              c->dialect->vectors ? " __attribute__((aligned(64)))" : "");
+    return;
+  }
+  struct tt_sb sb = {0};
+  tt_sb_add(&sb, c->workspace);
+  if (p->offset)
+    tt_sb_printf(&sb, " + %lld", (long long)p->offset);
+  if (p->var && p->var->extent > 1)
+    tt_sb_printf(&sb, " + %s * %lld", tt_names_of(c->names, p->var),
+                 (long long)p->stride);
+  tt_c_line(c, "%s *const %s = (%s *)(%s);", type, name, type,
+            tt_sb_str(&sb));
+  tt_sb_free(&sb);
+}
+
+static void
+print_alloc(struct cprinter *c, const struct tt_stmt *s)
+{
+  const struct tt_tensor *t = s->tensor;
+  if (!tt_is_register(t)) {
+    print_array(c, t);
+    tt_c_stmt(c, s->body);
+    return;
+  }
+  struct store_count k = {t, 0};
+  tt_walk(s->body, count_store, &k);
+  tt_names_bind(c->names, t, t->name);
+  TT_PUSH(c->pending, ((struct pending){t, k.n == 1}));
+  tt_c_stmt(c, s->body);
+}
+
+/* An array of a local that ends before its block does is in a block of its
+ * own, so that its memory can be used again. */
+static bool
+needs_block(const struct tt_stmt *s, bool last)
+{
+  return s->kind == TT_ALLOC && !last && !tt_is_register(s->tensor);
+}
+
+static void
+print_items(struct cprinter *c, const struct tt_stmt *s)
+{
+  for (int i = 0; i < s->nitems; i++) {
+    const struct tt_stmt *item = s->items[i];
+    if (!needs_block(item, i == s->nitems - 1)) {
+      tt_c_stmt(c, item);
+      continue;
+    }
+    declare_used(c, item);
+    tt_c_line(c, "{");
+    print_block(c, item);
+    tt_c_line(c, "}");
+  }
+}
+
+void
+tt_c_stmt(struct cprinter *c, const struct tt_stmt *s)
+{
+  if (s->kind == TT_STORE || s->kind == TT_FOR || s->kind == TT_IF)
+    declare_used(c, s);
+  if (s->comment)
+    tt_c_comment(c, s->comment);
+  switch (s->kind) {
+  case TT_STORE:
+    print_store(c, s);
+    break;
+  case TT_FOR:
+    print_for(c, s);
+    break;
+  case TT_IF:
+    print_if(c, s);
+    break;
+  case TT_SEQ:
+    print_items(c, s);
+    break;
+  case TT_ALLOC:
+    print_alloc(c, s);
+    break;
+  }
+}

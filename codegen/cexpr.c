@@ -133,8 +133,7 @@ static const char *
 modular(struct cprinter *c, const struct tt_expr *e, int prec)
 {
   if (is_modular(e) && tt_c_wraps(e)) {
-    const char *a =
-        modular(c, e->a, tt_c_operand_prec(e->op, e->a, false));
+    const char *a = modular(c, e->a, tt_c_operand_prec(e->op, e->a, false));
     const char *b = modular(c, e->b, tt_c_operand_prec(e->op, e->b, true));
     return tt_c_infix(c, e->op, a, b, prec);
   }
@@ -173,11 +172,10 @@ arithmetic(struct cprinter *c, const struct tt_expr *e, int prec)
     return cast(c, tt_c_value(t), modular(c, e, PREC_UNARY), prec);
   const char *text = plain(c, e, PREC_UNARY);
   if (t == TT_U16 && e->op == TT_MUL) /* would overflow int */
-    text = tt_arena_printf(c->arena, "(1u * %s)",
-                           tt_c_infix(c, e->op,
-                                      tt_c_expr(c, e->a, PREC_UNARY),
-                                      tt_c_expr(c, e->b, PREC_UNARY),
-                                      PREC_ANY));
+    text =
+        tt_arena_printf(c->arena, "(1u * %s)",
+                        tt_c_infix(c, e->op, tt_c_expr(c, e->a, PREC_UNARY),
+                                   tt_c_expr(c, e->b, PREC_UNARY), PREC_ANY));
   return cast(c, tt_c_value(t), text, prec);
 }
 
@@ -193,11 +191,9 @@ static const char *
 helper2(struct cprinter *c, const char *op, enum tt_dtype t,
         const struct tt_expr *x, const struct tt_expr *y)
 {
-  const char *name =
-      tt_arena_printf(c->arena, "%s_%s", op, tt_dtype_name(t));
+  const char *name = tt_arena_printf(c->arena, "%s_%s", op, tt_dtype_name(t));
   const char *a = tt_c_expr(c, x, PREC_ANY);
-  return call(c, tt_c_helper(c, name), a,
-              y ? tt_c_expr(c, y, PREC_ANY) : NULL);
+  return call(c, tt_c_helper(c, name), a, y ? tt_c_expr(c, y, PREC_ANY) : NULL);
 }
 
 /* Types smaller than int are computed in i32 and cut off. */
@@ -232,17 +228,16 @@ shift(struct cprinter *c, const struct tt_expr *e, int prec)
   enum tt_dtype t = e->type.dtype;
   if (e->op == TT_SHR || t == TT_U32) {
     if (e->a->kind == TT_INT && t == TT_I64)
-      return tt_c_infix(c, e->op,
-                        cast(c, "int64_t", tt_c_expr(c, e->a, PREC_UNARY),
-                             PREC_UNARY),
-                        tt_c_expr(c, e->b, PREC_UNARY), prec);
+      return tt_c_infix(
+          c, e->op,
+          cast(c, "int64_t", tt_c_expr(c, e->a, PREC_UNARY), PREC_UNARY),
+          tt_c_expr(c, e->b, PREC_UNARY), prec);
     return plain(c, e, prec);
   }
   const char *a =
       cast(c, unsigned_type(t), tt_c_expr(c, e->a, PREC_UNARY), PREC_UNARY);
   const char *b = tt_c_expr(c, e->b, PREC_UNARY);
-  return cast(c, tt_c_value(t), tt_c_infix(c, TT_SHL, a, b, PREC_UNARY),
-              prec);
+  return cast(c, tt_c_value(t), tt_c_infix(c, TT_SHL, a, b, PREC_UNARY), prec);
 }
 
 /* ---- floats ----------------------------------------------------------- */
@@ -253,10 +248,10 @@ rounded(struct cprinter *c, enum tt_dtype t, const char *text, int has,
         int prec)
 {
   if (t == TT_F16)
-    return cast(c, "float",
-                cast(c, "_Float16", tt_c_paren(c, text, has, PREC_UNARY),
-                     PREC_UNARY),
-                prec);
+    return cast(
+        c, "float",
+        cast(c, "_Float16", tt_c_paren(c, text, has, PREC_UNARY), PREC_UNARY),
+        prec);
   if (t == TT_BF16)
     return call(c, tt_c_helper(c, "round_bf16"), text, NULL);
   return tt_c_paren(c, text, has, prec);
@@ -288,8 +283,8 @@ binary(struct cprinter *c, const struct tt_expr *e, int prec)
       t = TT_F32;
     if (t == TT_BOOL)
       t = TT_I32;
-    return helper2(c, e->op == TT_MIN ? "min" : "max",
-                   f ? t : promoted(t), e->a, e->b);
+    return helper2(c, e->op == TT_MIN ? "min" : "max", f ? t : promoted(t),
+                   e->a, e->b);
   case TT_OR:
   case TT_AND:
   case TT_EQ:
@@ -316,10 +311,9 @@ from_float(struct cprinter *c, const struct tt_expr *e, int prec)
   enum tt_dtype t = e->type.dtype;
   const char *a = tt_c_expr(c, e->a, PREC_ANY);
   if (t == TT_BOOL)
-    return tt_c_paren(c,
-                      tt_arena_printf(c->arena, "%s != 0",
-                                      tt_c_expr(c, e->a, 9)),
-                      tt_binop_prec(TT_NE), prec);
+    return tt_c_paren(
+        c, tt_arena_printf(c->arena, "%s != 0", tt_c_expr(c, e->a, 9)),
+        tt_binop_prec(TT_NE), prec);
   a = call(c, tt_c_helper(c, "f2i_i64"), a, NULL);
   return t == TT_I64 ? a : cast(c, tt_c_value(t), a, prec);
 }
@@ -333,10 +327,9 @@ conversion(struct cprinter *c, const struct tt_expr *e, int prec)
   if (tt_dtype_is_float(s) && !tt_dtype_is_float(t))
     return from_float(c, e, prec);
   if (t == TT_BOOL)
-    return tt_c_paren(c,
-                      tt_arena_printf(c->arena, "%s != 0",
-                                      tt_c_expr(c, e->a, 9)),
-                      tt_binop_prec(TT_NE), prec);
+    return tt_c_paren(
+        c, tt_arena_printf(c->arena, "%s != 0", tt_c_expr(c, e->a, 9)),
+        tt_binop_prec(TT_NE), prec);
   const char *a = tt_c_expr(c, e->a, PREC_UNARY);
   if (t == TT_F16)
     return rounded(c, t, a, PREC_UNARY, prec);
@@ -353,14 +346,13 @@ saturation(struct cprinter *c, const struct tt_expr *e, int prec)
   enum tt_dtype t = e->type.dtype, s = e->a->type.dtype;
   if (tt_dtype_is_float(t) || t == TT_BOOL || t == s || s == TT_BOOL)
     return conversion(c, e, prec);
-  const char *from = tt_dtype_is_float(s) ? s == TT_F64 ? "f64" : "f32"
+  const char *from = tt_dtype_is_float(s)    ? s == TT_F64 ? "f64" : "f32"
                      : tt_dtype_bytes(s) < 4 ? "i32"
                      : s == TT_I32           ? "i32"
                                              : "i64";
-  const char *name = tt_arena_printf(c->arena, "sat_%s_%s",
-                                     tt_dtype_name(t), from);
-  if (!tt_dtype_is_float(s) &&
-      fits(e->a, tt_dtype_min(t), tt_dtype_max(t)))
+  const char *name =
+      tt_arena_printf(c->arena, "sat_%s_%s", tt_dtype_name(t), from);
+  if (!tt_dtype_is_float(s) && fits(e->a, tt_dtype_min(t), tt_dtype_max(t)))
     return conversion(c, e, prec);
   if (t == TT_I64)
     return tt_dtype_is_float(s) ? from_float(c, e, prec)
@@ -378,15 +370,14 @@ math_call(struct cprinter *c, const struct tt_expr *e, int prec)
   const char *a = tt_c_expr(c, e->args[0], PREC_ANY), *text;
   const char *b = e->nargs > 1 ? tt_c_expr(c, e->args[1], PREC_ANY) : NULL;
   if (e->fn == TT_FN_RSQRT || e->fn == TT_FN_SIGMOID) {
-    const char *name = tt_arena_printf(
-        c->arena, "%s_%s", tt_fn_name(e->fn), is_double ? "f64" : "f32");
+    const char *name = tt_arena_printf(c->arena, "%s_%s", tt_fn_name(e->fn),
+                                       is_double ? "f64" : "f32");
     text = call(c, tt_c_helper(c, name), a, NULL);
   } else {
     const char *name = e->fn == TT_FN_ABS ? "fabs" : tt_fn_name(e->fn);
     c->math = true;
-    text = call(c, tt_arena_printf(c->arena, "%s%s", name,
-                                   is_double ? "" : "f"),
-                a, b);
+    text = call(
+        c, tt_arena_printf(c->arena, "%s%s", name, is_double ? "" : "f"), a, b);
   }
   return rounded(c, t, text, PREC_PRIMARY, prec);
 }
@@ -417,10 +408,10 @@ builtin(struct cprinter *c, const struct tt_expr *e, int prec)
                     prec);
   case TT_FN_QUOT:
   case TT_FN_REM:
-    return narrowed(c, t,
-                    helper2(c, tt_fn_name(e->fn), promoted(t), e->args[0],
-                            e->args[1]),
-                    prec);
+    return narrowed(
+        c, t,
+        helper2(c, tt_fn_name(e->fn), promoted(t), e->args[0], e->args[1]),
+        prec);
   case TT_FN_SQRDMULH:
   case TT_FN_RDIVP2:
     return helper2(c, tt_fn_name(e->fn), TT_I32, e->args[0], e->args[1]);
@@ -479,8 +470,7 @@ affine(struct cprinter *c, const struct tt_expr *e)
     add_term(c, &sb, NULL, a.c0);
   for (int i = 0; i < a.n; i++) {
     int prec = terms[i].coef == 1 ? 9 : terms[i].coef == -1 ? 10 : 10;
-    add_term(c, &sb, tt_c_index(c, a.term[terms[i].at], prec),
-             terms[i].coef);
+    add_term(c, &sb, tt_c_index(c, a.term[terms[i].at], prec), terms[i].coef);
   }
   if ((a.c0 != 0 && !first) || a.n == 0)
     add_term(c, &sb, NULL, a.c0);
@@ -527,9 +517,9 @@ gather(struct cprinter *c, const struct tt_tensor *t, int n,
   tt_sb_printf(&sb, "(%s){", tt_c_vector(c, t->dtype, lanes));
   c->index++;
   for (int i = 0; i < lanes; i++)
-    tt_sb_printf(&sb, "%s%s[%s]", i ? ", " : "", name,
-                 affine(c, tt_iadd(c->arena, base,
-                                   tt_idx(c->arena, i * stride))));
+    tt_sb_printf(
+        &sb, "%s%s[%s]", i ? ", " : "", name,
+        affine(c, tt_iadd(c->arena, base, tt_idx(c->arena, i * stride))));
   c->index--;
   tt_sb_add(&sb, "}");
   const char *text = tt_arena_strdup(c->arena, tt_sb_str(&sb));
@@ -567,8 +557,7 @@ load(struct cprinter *c, const struct tt_expr *e, int prec)
   const struct tt_tensor *t = e->tensor;
   const char *text = tt_c_access(c, t, e->nargs, e->args, false);
   if (e->type.lanes > 1)
-    return tt_c_paren(c, text, *text == '*' ? PREC_UNARY : PREC_PRIMARY,
-                      prec);
+    return tt_c_paren(c, text, *text == '*' ? PREC_UNARY : PREC_PRIMARY, prec);
   if (tt_is_register(t))
     return text;
   if (t->dtype == TT_F16)
@@ -591,8 +580,7 @@ negation(struct cprinter *c, const struct tt_expr *e, int prec)
     return tt_c_paren(c, text, PREC_UNARY, prec);
   if (tt_dtype_bytes(t) < 4)
     return cast(c, tt_c_value(t), text, prec);
-  text = tt_arena_printf(c->arena, "(0u - %s)",
-                         modular(c, e->a, PREC_UNARY));
+  text = tt_arena_printf(c->arena, "(0u - %s)", modular(c, e->a, PREC_UNARY));
   return cast(c, tt_c_value(t), text, prec);
 }
 
@@ -600,9 +588,8 @@ static const char *
 complement(struct cprinter *c, const struct tt_expr *e, int prec)
 {
   enum tt_dtype t = e->type.dtype;
-  const char *text =
-      tt_arena_printf(c->arena, "%s%s", t == TT_BOOL ? "!" : "~",
-                      tt_c_expr(c, e->a, PREC_UNARY));
+  const char *text = tt_arena_printf(c->arena, "%s%s", t == TT_BOOL ? "!" : "~",
+                                     tt_c_expr(c, e->a, PREC_UNARY));
   if (t == TT_U8 || t == TT_U16)
     return cast(c, tt_c_value(t), text, prec);
   return tt_c_paren(c, text, PREC_UNARY, prec);

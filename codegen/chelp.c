@@ -85,8 +85,8 @@ static const struct {
      "  return (T)(((int64_t)x >> e) + (rest > (mask >> 1) + (x < 0)));\n}\n",
      false},
     {"rsqrt", "static inline T $(T x)\n{\n  return 1 / sqrtF(x);\n}\n", true},
-    {"sigmoid",
-     "static inline T $(T x)\n{\n  return 1 / (1 + expF(-x));\n}\n", true},
+    {"sigmoid", "static inline T $(T x)\n{\n  return 1 / (1 + expF(-x));\n}\n",
+     true},
     {"bf16_to",
      "static inline float $(uint16_t v)\n{\n"
      "  union {\n    uint32_t u;\n    float f;\n  } x;\n"
@@ -102,8 +102,7 @@ static const struct {
 };
 
 static const char *
-fill_in(struct cprinter *c, const char *text, const char *name,
-        enum tt_dtype t)
+fill_in(struct cprinter *c, const char *text, const char *name, enum tt_dtype t)
 {
   struct tt_sb sb = {0};
   const char *u = t == TT_I64 ? "uint64_t" : "uint32_t";
@@ -129,8 +128,7 @@ fill_in(struct cprinter *c, const char *text, const char *name,
 
 /* sat_T_S: the range of T as S; what does not fit is never converted. */
 static const char *
-sat_text(struct cprinter *c, const char *name, enum tt_dtype t,
-         enum tt_dtype s)
+sat_text(struct cprinter *c, const char *name, enum tt_dtype t, enum tt_dtype s)
 {
   int p;
   const char *lo = tt_c_int(c, TT_I64, tt_dtype_min(t), &p);
@@ -167,14 +165,14 @@ scalar_text(struct cprinter *c, const char *name, const char *full)
   if (strncmp(name, "sat_", 4) == 0) {
     const char *mid = name + 4;
     s = t;
-    tt_dtype_parse(
-        tt_arena_strndup(c->arena, mid, (size_t)(last - mid)), &t);
+    tt_dtype_parse(tt_arena_strndup(c->arena, mid, (size_t)(last - mid)), &t);
     return sat_text(c, full, t, s);
   }
   if (strcmp(name, "round_bf16") == 0)
     return tt_arena_printf(
-        c->arena, "static inline float %s(float v)\n{\n  return %s(%s(v));\n}\n",
-        full, tt_c_helper(c, "bf16_to_f32"), tt_c_helper(c, "f32_to_bf16"));
+        c->arena,
+        "static inline float %s(float v)\n{\n  return %s(%s(v));\n}\n", full,
+        tt_c_helper(c, "bf16_to_f32"), tt_c_helper(c, "f32_to_bf16"));
   for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++) {
     size_t n = (size_t)(last - name);
     if (strlen(scalars[i].op) == n && strncmp(scalars[i].op, name, n) == 0) {
@@ -197,30 +195,26 @@ tt_c_helper(struct cprinter *c, const char *name)
 /* ---- vectors ---------------------------------------------------------- */
 
 const char *
-tt_c_vec_helper(struct cprinter *c, const char *op, enum tt_dtype t,
-                int lanes)
+tt_c_vec_helper(struct cprinter *c, const char *op, enum tt_dtype t, int lanes)
 {
   const char *v = tt_c_vector(c, t, lanes);
-  const char *m =
-      tt_c_vector(c, tt_signed_of_bytes(tt_dtype_bytes(t)), lanes);
-  const char *name =
-      full_name(c, tt_arena_printf(c->arena, "%s_%s", op, v));
+  const char *m = tt_c_vector(c, tt_signed_of_bytes(tt_dtype_bytes(t)), lanes);
+  const char *name = full_name(c, tt_arena_printf(c->arena, "%s_%s", op, v));
   if (have(c, name))
     return name;
   const char *text;
   if (strcmp(op, "select") == 0)
-    text = tt_arena_printf(
-        c->arena,
-        "static inline %s %s(%s m, %s a, %s b)\n{\n"
-        "  return (%s)((m & (%s)a) | (~m & (%s)b));\n}\n",
-        v, name, m, v, v, v, m, m);
+    text = tt_arena_printf(c->arena,
+                           "static inline %s %s(%s m, %s a, %s b)\n{\n"
+                           "  return (%s)((m & (%s)a) | (~m & (%s)b));\n}\n",
+                           v, name, m, v, v, v, m, m);
   else
-    text = tt_arena_printf(
-        c->arena,
-        "static inline %s %s(%s a, %s b)\n{\n"
-        "  const %s m = a %s b;\n"
-        "  return (%s)((m & (%s)a) | (~m & (%s)b));\n}\n",
-        v, name, v, v, m, strcmp(op, "min") == 0 ? "<" : ">", v, m, m);
+    text = tt_arena_printf(c->arena,
+                           "static inline %s %s(%s a, %s b)\n{\n"
+                           "  const %s m = a %s b;\n"
+                           "  return (%s)((m & (%s)a) | (~m & (%s)b));\n}\n",
+                           v, name, v, v, m, strcmp(op, "min") == 0 ? "<" : ">",
+                           v, m, m);
   return tt_c_add_helper(c, name, text);
 }
 
@@ -310,15 +304,14 @@ tt_c_lane_helper(struct cprinter *c, const struct tt_expr *e)
   const char *result = tt_c_vector(c, e->type.dtype, lanes);
   const char *kind = op_name(e);
   if (e->kind == TT_SAT || e->kind == TT_CAST)
-    kind = tt_arena_printf(c->arena, "%s_%s", kind,
-                           tt_dtype_name(e->type.dtype));
+    kind =
+        tt_arena_printf(c->arena, "%s_%s", kind, tt_dtype_name(e->type.dtype));
   const char *name =
       full_name(c, tt_arena_printf(c->arena, "%s_%s", kind, types[0]));
   if (have(c, name))
     return name;
   const char *value = tt_c_expr(c, scalar_op(c, e, x), PREC_ANY);
-  const char *b =
-      n > 1 ? tt_arena_printf(c->arena, ", %s b", types[1]) : "";
+  const char *b = n > 1 ? tt_arena_printf(c->arena, ", %s b", types[1]) : "";
   return tt_c_add_helper(
       c, name,
       tt_arena_printf(c->arena,

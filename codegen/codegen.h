@@ -12,8 +12,8 @@
 enum tt_workspace { TT_WS_STATIC, TT_WS_STACK, TT_WS_ARG };
 
 struct tt_codegen_options {
-  int vector_bytes;  /* 16, 32, 64; 0: --vector=none, plain loops */
-  bool c99;          /* --std=c99: no GNU extension at all */
+  int vector_bytes; /* 16, 32, 64; 0: --vector=none, plain loops */
+  bool c99;         /* --std=c99: no GNU extension at all */
   enum tt_workspace workspace;
   const char *banner; /* text of the comment at the top, without comment
                          marks; NULL: none */

@@ -50,8 +50,7 @@ add_text(struct tt_sb *sb, const char *text)
 static const char *
 finish(struct tt_arena *arena, struct tt_sb *sb)
 {
-  const char *text =
-      sb->len ? tt_arena_strdup(arena, tt_sb_str(sb)) : "void";
+  const char *text = sb->len ? tt_arena_strdup(arena, tt_sb_str(sb)) : "void";
   tt_sb_free(sb);
   return text;
 }
@@ -118,8 +117,8 @@ uses(const struct used *u, const struct tt_tensor *t)
 }
 
 static void
-mark_unused(struct cprinter *c, const struct tt_program *p,
-            enum tt_role role, const struct used *u)
+mark_unused(struct cprinter *c, const struct tt_program *p, enum tt_role role,
+            const struct used *u)
 {
   for (int i = 0; i < p->ntensors; i++)
     if (p->tensors[i]->role == role && !uses(u, p->tensors[i]))
@@ -129,9 +128,9 @@ mark_unused(struct cprinter *c, const struct tt_program *p,
 static const char *
 bytes_at(struct cprinter *c, const char *base, int64_t offset)
 {
-  return offset ? tt_arena_printf(c->arena, "(%s + %lld)", base,
-                                  (long long)offset)
-                : base;
+  return offset
+             ? tt_arena_printf(c->arena, "(%s + %lld)", base, (long long)offset)
+             : base;
 }
 
 /* Pointers to the prepared tensors; returns whether there were any. */
@@ -151,11 +150,11 @@ point_prepared(struct cprinter *c, const struct tt_nest *nest,
     const char *base =
         plan->prepared[i] == 0
             ? "prepared"
-            : bytes_at(c, tt_arena_printf(c->arena,
-                                          "(%sunsigned char *)prepared", k),
-                       plan->prepared[i]);
-    tt_c_line(c, "%s%s *const %s = (%s%s *)%s;", k, type, name, k, type,
-              base);
+            : bytes_at(
+                  c,
+                  tt_arena_printf(c->arena, "(%sunsigned char *)prepared", k),
+                  plan->prepared[i]);
+    tt_c_line(c, "%s%s *const %s = (%s%s *)%s;", k, type, name, k, type, base);
   }
   return any;
 }
@@ -213,15 +212,14 @@ set_workspace(struct cprinter *c, const struct plan *plan, bool prepare)
   case TT_WS_STACK:
   case TT_WS_ARG:
     if (prepare) {
-      c->workspace = tt_arena_printf(
-          c->arena, "(unsigned char *)prepared + %lld",
-          (long long)plan->scratch);
+      c->workspace =
+          tt_arena_printf(c->arena, "(unsigned char *)prepared + %lld",
+                          (long long)plan->scratch);
       return;
     }
     if (c->options->workspace == TT_WS_STACK && bytes > 0)
       declare_workspace(c, "", "workspace", bytes);
-    c->workspace = as_bytes(c, "workspace",
-                            c->options->workspace == TT_WS_ARG);
+    c->workspace = as_bytes(c, "workspace", c->options->workspace == TT_WS_ARG);
     return;
   }
 }
@@ -243,9 +241,9 @@ print_run(struct cprinter *c, const struct tt_nest *nest,
   struct used u = {0};
   tt_collect_accesses(nest->body, &u.all);
   c->layout = &plan->body;
-  open_function(c, tt_arena_printf(c->arena, "%svoid %s", storage, c->name),
-                run_params(c->arena, c->names, p, c->options,
-                           c->dialect->restrict_));
+  open_function(
+      c, tt_arena_printf(c->arena, "%svoid %s", storage, c->name),
+      run_params(c->arena, c->names, p, c->options, c->dialect->restrict_));
   mark_unused(c, p, TT_INPUT, &u);
   mark_unused(c, p, TT_OUTPUT, &u);
   if (!point_prepared(c, nest, plan, &u, true) && tt_has_weights(p))
@@ -282,8 +280,7 @@ print_prepare(struct cprinter *c, const struct tt_nest *nest,
       prepare_params(c->arena, c->names, p, c->dialect->restrict_));
   mark_unused(c, p, TT_WEIGHT, &u);
   set_workspace(c, plan, true);
-  if (!point_prepared(c, nest, plan, &u, false) &&
-      plan->prepare.workspace == 0)
+  if (!point_prepared(c, nest, plan, &u, false) && plan->prepare.workspace == 0)
     tt_c_line(c, "(void)prepared;");
   point_temps(c, p);
   if (nest->prepare)
@@ -366,8 +363,7 @@ print_const(struct cprinter *c, const struct tt_tensor *t)
       tt_c_line(c, "    %s", tt_sb_str(&row));
       tt_sb_clear(&row);
     }
-    tt_sb_printf(&row, "%s%s%s", row.len ? " " : "", v,
-                 i + 1 < n ? "," : "");
+    tt_sb_printf(&row, "%s%s%s", row.len ? " " : "", v, i + 1 < n ? "," : "");
   }
   tt_c_line(c, "    %s};", tt_sb_str(&row));
   tt_sb_free(&row);
@@ -481,8 +477,7 @@ tt_c_kernel(struct tt_arena *arena, const struct tt_nest *nest,
                        .options = options,
                        .dialect = gnu ? &gnu_c : &plain_c,
                        .names = tt_names_new(arena),
-                       .name = options->name ? options->name
-                                             : n.program->name};
+                       .name = options->name ? options->name : n.program->name};
   bind_functions(c.names, c.name);
   const char *storage = internal ? "static " : "";
   if (tt_has_weights(n.program))
@@ -525,8 +520,7 @@ tt_codegen_c(struct tt_arena *arena, const struct tt_nest *nest,
              struct tt_code_sizes *sizes, struct tt_sb *out)
 {
   struct tt_sb text = {0};
-  const char *error =
-      tt_c_kernel(arena, nest, options, false, sizes, &text);
+  const char *error = tt_c_kernel(arena, nest, options, false, sizes, &text);
   if (!error && options->banner)
     print_banner(options->banner, out);
   if (!error)

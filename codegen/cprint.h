@@ -16,9 +16,9 @@
 
 /* Differences between the C-like languages that one printer serves. */
 struct dialect {
-  const char *index;    /* type of a loop variable */
+  const char *index; /* type of a loop variable */
   const char *restrict_;
-  bool vectors;         /* GNU vector types and attributes */
+  bool vectors; /* GNU vector types and attributes */
 };
 
 struct names;
@@ -59,9 +59,9 @@ struct cprinter {
   struct names *names;
   const char *name; /* of the kernel; prefix of what is static when batched */
   struct tt_sb body;
-  int depth;        /* of indentation */
-  int parallel;     /* depth of parallel loops */
-  int index;        /* > 0: inside a subscript */
+  int depth;    /* of indentation */
+  int parallel; /* depth of parallel loops */
+  int index;    /* > 0: inside a subscript */
   /* What the file needs. */
   bool math;
   TT_VEC(const char *) typedefs; /* the texts, in order of first use */
@@ -142,8 +142,8 @@ const char *tt_c_kernel(struct tt_arena *, const struct tt_nest *,
 /* Parameters of NAME or NAME_prepare for a prototype, without parentheses;
  * `name` is the kernel's, which no parameter takes. */
 const char *tt_c_prototype(struct tt_arena *, const struct tt_program *,
-                           const struct tt_codegen_options *,
-                           const char *name, bool prepare);
+                           const struct tt_codegen_options *, const char *name,
+                           bool prepare);
 const char *tt_c_upper(struct tt_arena *, const char *name);
 bool tt_has_weights(const struct tt_program *);
 

@@ -7,7 +7,7 @@
 
 #include "codegen/cprint.h"
 
-#include <ctype.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,22 +33,23 @@ good_break(const char *s, size_t i)
           (s[i - 2] == ' ' || strchr("+-*/<>=&|!", s[i - 2])));
 }
 
+/* The last good place outside of as many brackets as possible; failing that
+ * any space, be it past the room. */
 static size_t
 break_at(const char *s, size_t room)
 {
-  size_t any = 0;
-  for (size_t i = room; i > room / 3; i--) {
-    if (good_break(s, i))
-      return i;
-    if (s[i] == ' ' && !any)
+  size_t best = 0, any = 0;
+  int depth = 0, least = INT_MAX;
+  for (size_t i = 0; s[i] && (i <= room || !any); i++) {
+    depth += strchr("([{", s[i]) ? 1 : strchr(")]}", s[i]) ? -1 : 0;
+    if (s[i] == ' ' && i > room / 3)
       any = i;
+    if (i > room / 3 && i <= room && depth <= least && good_break(s, i)) {
+      best = i;
+      least = depth;
+    }
   }
-  if (any)
-    return any;
-  for (size_t i = room; s[i]; i++)
-    if (s[i] == ' ')
-      return i;
-  return strlen(s);
+  return best ? best : any ? any : strlen(s);
 }
 
 void
@@ -168,8 +169,8 @@ declare_used(struct cprinter *c, const struct tt_stmt *s)
     self = s->tensor;
   struct accesses all = {0};
   tt_collect_accesses(s, &all);
-  const struct tt_tensor **used = TT_ARRAY(
-      c->arena, const struct tt_tensor *, (size_t)c->pending.n + 1);
+  const struct tt_tensor **used =
+      TT_ARRAY(c->arena, const struct tt_tensor *, (size_t)c->pending.n + 1);
   int n = 0;
   for (int i = 0; i < c->pending.n; i++) {
     const struct tt_tensor *t = c->pending.items[i].tensor;
@@ -334,8 +335,7 @@ print_array(struct cprinter *c, const struct tt_tensor *t)
   if (p->var && p->var->extent > 1)
     tt_sb_printf(&sb, " + %s * %lld", tt_names_of(c->names, p->var),
                  (long long)p->stride);
-  tt_c_line(c, "%s *const %s = (%s *)(%s);", type, name, type,
-            tt_sb_str(&sb));
+  tt_c_line(c, "%s *const %s = (%s *)(%s);", type, name, type, tt_sb_str(&sb));
   tt_sb_free(&sb);
 }
 

@@ -94,8 +94,7 @@ print_plain(struct tt_arena *arena, const struct tt_program *p,
             struct tt_codegen_options *po, struct tt_code_sizes *sizes,
             struct tt_sb *out)
 {
-  *po = (struct tt_codegen_options){.c99 = true,
-                                    .workspace = TT_WS_STATIC};
+  *po = (struct tt_codegen_options){.c99 = true, .workspace = TT_WS_STATIC};
   po->name = tt_arena_printf(arena, "%s_plain", kernel_name(p, o));
   return tt_c_kernel(arena, plain, po, true, sizes, out);
 }
@@ -157,8 +156,8 @@ print_arrays(struct cprinter *c, const struct tt_program *p)
     const char *type = tt_c_storage(t->dtype);
     if (!is_param(t))
       continue;
-    tt_c_line(c, "%s *v%d = get(%lldu * sizeof *v%d); /* %s */", type, i, n,
-              i, t->name);
+    tt_c_line(c, "%s *v%d = get(%lldu * sizeof *v%d); /* %s */", type, i, n, i,
+              t->name);
     if (t->role == TT_OUTPUT)
       tt_c_line(c, "%s *r%d = get(%lldu * sizeof *r%d);", type, i, n, i);
     else {
@@ -251,8 +250,7 @@ print_checks(struct cprinter *c, const struct tt_program *p)
       continue;
     tt_c_line(c, "for (size_t i = 0; i < %lld; i++) {", n);
     if (tt_dtype_is_float(t->dtype)) {
-      const char *conv =
-          t->dtype == TT_BF16 ? "from_bf16" : "(double)";
+      const char *conv = t->dtype == TT_BF16 ? "from_bf16" : "(double)";
       tt_c_line(c, "  const double x = %s(v%d[i]), y = %s(r%d[i]);", conv, i,
                 conv, i);
       tt_c_line(c, "  const double e = fabs(x - y) / (1 + fabs(y));");
@@ -346,8 +344,7 @@ close_main(struct cprinter *c, const struct tt_program *p,
 
 const char *
 tt_codegen_test(struct tt_arena *arena, const struct tt_program *p,
-                const struct tt_nest *plain,
-                const struct tt_codegen_options *o,
+                const struct tt_nest *plain, const struct tt_codegen_options *o,
                 const struct tt_code_sizes *sizes, struct tt_sb *out)
 {
   struct cprinter c = {.arena = arena};
@@ -368,8 +365,7 @@ tt_codegen_test(struct tt_arena *arena, const struct tt_program *p,
     tt_c_line(&c, "%s(%s);", po.name,
               run_args(arena, p, "prepared_plain", 'r', false));
     print_checks(&c, p);
-    tt_c_line(&c,
-              "printf(\"%s: %%s\\n\", wrong ? \"WRONG\" : \"ok\");", name);
+    tt_c_line(&c, "printf(\"%s: %%s\\n\", wrong ? \"WRONG\" : \"ok\");", name);
     close_main(&c, p, o, "wrong != 0");
     tt_sb_add(out, tt_sb_str(&c.body));
   }
@@ -423,15 +419,14 @@ tt_codegen_bench(struct tt_arena *arena, const struct tt_program *p,
                name);
   const char *error =
       open_program(&c, p, plain, o,
-                   "#define _POSIX_C_SOURCE 199309L\n#include <time.h>\n",
-                   &po);
+                   "#define _POSIX_C_SOURCE 199309L\n#include <time.h>\n", &po);
   if (!error) {
     bool arg = o->workspace == TT_WS_ARG;
     tt_sb_add(&c.body, timer);
     open_main(&c, p, name, po.name, o, sizes);
     print_timing(&c, name, run_args(arena, p, "prepared", 'v', arg), flops);
-    print_timing(&c, po.name,
-                 run_args(arena, p, "prepared_plain", 'r', false), flops);
+    print_timing(&c, po.name, run_args(arena, p, "prepared_plain", 'r', false),
+                 flops);
     close_main(&c, p, o, "0");
     tt_sb_add(out, tt_sb_str(&c.body));
   }

@@ -97,10 +97,10 @@ tt_c_vector(struct cprinter *c, enum tt_dtype t, int lanes)
 {
   const char *name =
       tt_arena_printf(c->arena, "%sx%d", tt_dtype_name(t), lanes);
-  add_typedef(c, tt_arena_printf(
-                     c->arena,
-                     "typedef %s %s __attribute__((vector_size(%d)));",
-                     tt_c_storage(t), name, lanes * tt_dtype_bytes(t)));
+  add_typedef(
+      c, tt_arena_printf(c->arena,
+                         "typedef %s %s __attribute__((vector_size(%d)));",
+                         tt_c_storage(t), name, lanes * tt_dtype_bytes(t)));
   return name;
 }
 
@@ -110,11 +110,10 @@ tt_c_uvector(struct cprinter *c, enum tt_dtype t, int lanes)
   if (t != TT_I64)
     return tt_c_vector(c, tt_unsigned_of(t), lanes);
   const char *name = tt_arena_printf(c->arena, "u64x%d", lanes);
-  add_typedef(
-      c, tt_arena_printf(
-             c->arena,
-             "typedef uint64_t %s __attribute__((vector_size(%d)));", name,
-             lanes * 8));
+  add_typedef(c, tt_arena_printf(
+                     c->arena,
+                     "typedef uint64_t %s __attribute__((vector_size(%d)));",
+                     name, lanes * 8));
   return name;
 }
 
@@ -127,8 +126,8 @@ tt_c_unaligned(struct cprinter *c, enum tt_dtype t, int lanes)
               tt_arena_printf(c->arena,
                               "typedef %s %s __attribute__((vector_size(%d), "
                               "aligned(%d), may_alias));",
-                              tt_c_storage(t), name,
-                              lanes * tt_dtype_bytes(t), tt_dtype_bytes(t)));
+                              tt_c_storage(t), name, lanes * tt_dtype_bytes(t),
+                              tt_dtype_bytes(t)));
   return name;
 }
 

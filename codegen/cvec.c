@@ -71,8 +71,8 @@ ramp(struct cprinter *c, const struct tt_expr *e, enum tt_dtype t, int prec)
   const char *v = steps(c, t, e->ival, e->type.lanes);
   if (tt_is_int(e->a, 0))
     return v;
-  const char *base = cast(c, tt_c_storage(t),
-                          tt_c_expr(c, e->a, PREC_UNARY), 9);
+  const char *base =
+      cast(c, tt_c_storage(t), tt_c_expr(c, e->a, PREC_UNARY), 9);
   struct tt_interval b = tt_bounds(e->a, NULL);
   int64_t last = e->ival * (e->type.lanes - 1);
   if (b.ok && b.lo >= tt_dtype_min(t) && b.hi <= tt_dtype_max(t) &&
@@ -81,9 +81,8 @@ ramp(struct cprinter *c, const struct tt_expr *e, enum tt_dtype t, int prec)
   const char *u = tt_c_uvector(c, t, e->type.lanes);
   const char *ubase =
       t == TT_I64 ? "uint64_t" : tt_c_storage(tt_unsigned_of(t));
-  const char *sum =
-      tt_c_infix(c, TT_ADD, cast(c, ubase, base, 9), cast(c, u, v, 10),
-                 PREC_UNARY);
+  const char *sum = tt_c_infix(c, TT_ADD, cast(c, ubase, base, 9),
+                               cast(c, u, v, 10), PREC_UNARY);
   return cast(c, tt_c_vector(c, t, e->type.lanes), sum, prec);
 }
 
@@ -96,8 +95,7 @@ is_compare(const struct tt_expr *e)
          e->a->type.dtype != TT_BOOL && e->op >= TT_EQ && e->op <= TT_GE;
 }
 
-static const char *operand(struct cprinter *, const struct tt_expr *,
-                           int prec);
+static const char *operand(struct cprinter *, const struct tt_expr *, int prec);
 static const char *pair(struct cprinter *, enum tt_binop,
                         const struct tt_expr *, const struct tt_expr *,
                         int prec);
@@ -123,29 +121,28 @@ mask(struct cprinter *c, const struct tt_expr *e, int bytes, int prec)
     return resized(c, text, tt_binop_prec(e->op), width, bytes, lanes, prec);
   }
   if (e->kind == TT_NOT)
-    return tt_c_paren(c,
-                      tt_arena_printf(c->arena, "~%s",
-                                      mask(c, e->a, bytes, PREC_UNARY)),
-                      PREC_UNARY, prec);
+    return tt_c_paren(
+        c, tt_arena_printf(c->arena, "~%s", mask(c, e->a, bytes, PREC_UNARY)),
+        PREC_UNARY, prec);
   if (e->kind == TT_BINARY) {
     bool both = e->op == TT_AND || e->op == TT_BAND || e->op == TT_MIN;
     bool either = e->op == TT_OR || e->op == TT_BOR || e->op == TT_MAX;
     const char *a = mask(c, e->a, bytes, PREC_UNARY);
     const char *b = mask(c, e->b, bytes, PREC_UNARY);
     if (both || either || e->op == TT_BXOR || e->op == TT_NE)
-      return tt_c_infix(c, both ? TT_BAND : either ? TT_BOR : TT_BXOR, a, b,
-                        prec);
+      return tt_c_infix(c,
+                        both     ? TT_BAND
+                        : either ? TT_BOR
+                                 : TT_BXOR,
+                        a, b, prec);
     if (e->op == TT_EQ)
-      return tt_c_paren(c,
-                        tt_arena_printf(c->arena, "~(%s ^ %s)", a, b),
+      return tt_c_paren(c, tt_arena_printf(c->arena, "~(%s ^ %s)", a, b),
                         PREC_UNARY, prec);
     /* < and > of bools: false is less than true */
     const char *zero = tt_arena_printf(
-        c->arena, "(%s){0}",
-        tt_c_vector(c, tt_signed_of_bytes(bytes), lanes));
-    return tt_arena_printf(
-        c->arena, "(%s - %s %s %s - %s)", zero, a,
-        tt_binop_text(e->op), zero, b);
+        c->arena, "(%s){0}", tt_c_vector(c, tt_signed_of_bytes(bytes), lanes));
+    return tt_arena_printf(c->arena, "(%s - %s %s %s - %s)", zero, a,
+                           tt_binop_text(e->op), zero, b);
   }
   if (e->kind == TT_SELECT) {
     enum tt_dtype t = tt_signed_of_bytes(bytes);
@@ -156,31 +153,27 @@ mask(struct cprinter *c, const struct tt_expr *e, int bytes, int prec)
                                         mask(c, e->a, bytes, PREC_UNARY),
                                         mask(c, e->b, bytes, PREC_UNARY)),
                         PREC_COND, prec);
-    return tt_arena_printf(c->arena, "%s(%s, %s, %s)",
-                           tt_c_vec_helper(c, "select", t, lanes),
-                           mask(c, e->c, bytes, PREC_ANY),
-                           mask(c, e->a, bytes, PREC_ANY),
-                           mask(c, e->b, bytes, PREC_ANY));
+    return tt_arena_printf(
+        c->arena, "%s(%s, %s, %s)", tt_c_vec_helper(c, "select", t, lanes),
+        mask(c, e->c, bytes, PREC_ANY), mask(c, e->a, bytes, PREC_ANY),
+        mask(c, e->b, bytes, PREC_ANY));
   }
   const char *type = tt_c_vector(c, tt_signed_of_bytes(bytes), lanes);
   if (e->kind == TT_CAST) { /* x != 0 */
     int width = tt_dtype_bytes(e->a->type.dtype);
-    const char *text = tt_arena_printf(c->arena, "%s != 0",
-                                       operand(c, e->a, 9));
+    const char *text =
+        tt_arena_printf(c->arena, "%s != 0", operand(c, e->a, 9));
     return resized(c, text, tt_binop_prec(TT_NE), width, bytes, lanes, prec);
   }
   if (e->kind == TT_BROADCAST)
     return tt_c_infix(
         c, TT_SUB,
         cast(c, tt_c_storage(tt_signed_of_bytes(bytes)),
-             tt_arena_printf(c->arena, "-%s",
-                             tt_c_expr(c, e->a, PREC_PRIMARY)),
+             tt_arena_printf(c->arena, "-%s", tt_c_expr(c, e->a, PREC_PRIMARY)),
              9),
         tt_arena_printf(c->arena, "(%s){0}", type), prec);
   /* a bool in memory or in a variable: 0 or 1 in a byte */
-  return resized(c,
-                 tt_arena_printf(c->arena, "%s != 0",
-                                 tt_c_vexpr(c, e, 9)),
+  return resized(c, tt_arena_printf(c->arena, "%s != 0", tt_c_vexpr(c, e, 9)),
                  tt_binop_prec(TT_NE), 1, bytes, lanes, prec);
 }
 
@@ -260,10 +253,10 @@ shift(struct cprinter *c, const struct tt_expr *e, int prec)
     count = cast(c, "uint32_t", count, PREC_UNARY);
   if (e->op == TT_SHR || !tt_dtype_is_signed(t))
     return tt_c_infix(c, e->op, tt_c_vexpr(c, e->a, PREC_UNARY), count, prec);
-  return cast(c, tt_c_vector(c, t, e->type.lanes),
-              tt_c_infix(c, TT_SHL, as_unsigned(c, e->a, false), count,
-                         PREC_UNARY),
-              prec);
+  return cast(
+      c, tt_c_vector(c, t, e->type.lanes),
+      tt_c_infix(c, TT_SHL, as_unsigned(c, e->a, false), count, PREC_UNARY),
+      prec);
 }
 
 static const char *
@@ -326,8 +319,8 @@ conversion(struct cprinter *c, const struct tt_expr *e, int prec)
   }
   if (s == TT_BOOL) {
     int bytes = tt_dtype_bytes(t);
-    const char *m = tt_arena_printf(c->arena, "-%s",
-                                    mask(c, e->a, bytes, PREC_PRIMARY));
+    const char *m =
+        tt_arena_printf(c->arena, "-%s", mask(c, e->a, bytes, PREC_PRIMARY));
     if (t == tt_signed_of_bytes(bytes))
       return tt_c_paren(c, m, PREC_UNARY, prec);
     return tt_arena_printf(c->arena, "__builtin_convertvector(%s, %s)", m,
@@ -351,13 +344,13 @@ saturation(struct cprinter *c, const struct tt_expr *e, int prec)
   const struct tt_expr *a = e->a;
   int lanes = e->type.lanes;
   if (tt_dtype_max(s) > tt_dtype_max(t))
-    a = tt_binary(c->arena, TT_MIN, a,
-                  tt_broadcast(c->arena,
-                               tt_int(c->arena, s, tt_dtype_max(t)), lanes));
+    a = tt_binary(
+        c->arena, TT_MIN, a,
+        tt_broadcast(c->arena, tt_int(c->arena, s, tt_dtype_max(t)), lanes));
   if (tt_dtype_min(s) < tt_dtype_min(t))
-    a = tt_binary(c->arena, TT_MAX, a,
-                  tt_broadcast(c->arena,
-                               tt_int(c->arena, s, tt_dtype_min(t)), lanes));
+    a = tt_binary(
+        c->arena, TT_MAX, a,
+        tt_broadcast(c->arena, tt_int(c->arena, s, tt_dtype_min(t)), lanes));
   return conversion(c, tt_cast(c->arena, t, a), prec);
 }
 
@@ -366,11 +359,11 @@ choice(struct cprinter *c, const struct tt_expr *e, int prec)
 {
   enum tt_dtype t = e->type.dtype;
   if (e->c->type.lanes > 1)
-    return tt_arena_printf(
-        c->arena, "%s(%s, %s, %s)",
-        tt_c_vec_helper(c, "select", t, e->type.lanes),
-        mask(c, e->c, tt_dtype_bytes(t), PREC_ANY),
-        tt_c_vexpr(c, e->a, PREC_ANY), tt_c_vexpr(c, e->b, PREC_ANY));
+    return tt_arena_printf(c->arena, "%s(%s, %s, %s)",
+                           tt_c_vec_helper(c, "select", t, e->type.lanes),
+                           mask(c, e->c, tt_dtype_bytes(t), PREC_ANY),
+                           tt_c_vexpr(c, e->a, PREC_ANY),
+                           tt_c_vexpr(c, e->b, PREC_ANY));
   return tt_c_paren(c,
                     tt_arena_printf(c->arena, "%s ? %s : %s",
                                     tt_c_expr(c, e->c, PREC_COND + 1),
@@ -384,13 +377,11 @@ negation(struct cprinter *c, const struct tt_expr *e, int prec)
 {
   enum tt_dtype t = e->type.dtype;
   if (!tt_dtype_is_signed(t))
-    return tt_c_paren(c,
-                      tt_arena_printf(c->arena, "-%s",
-                                      tt_c_vexpr(c, e->a, PREC_PRIMARY)),
-                      PREC_UNARY, prec);
+    return tt_c_paren(
+        c, tt_arena_printf(c->arena, "-%s", tt_c_vexpr(c, e->a, PREC_PRIMARY)),
+        PREC_UNARY, prec);
   return cast(c, tt_c_vector(c, t, e->type.lanes),
-              tt_arena_printf(c->arena, "-%s",
-                              as_unsigned(c, e->a, false)),
+              tt_arena_printf(c->arena, "-%s", as_unsigned(c, e->a, false)),
               prec);
 }
 
@@ -410,10 +401,9 @@ tt_c_vexpr(struct cprinter *c, const struct tt_expr *e, int prec)
   case TT_NEG:
     return negation(c, e, prec);
   case TT_NOT:
-    return tt_c_paren(c,
-                      tt_arena_printf(c->arena, "~%s",
-                                      tt_c_vexpr(c, e->a, PREC_UNARY)),
-                      PREC_UNARY, prec);
+    return tt_c_paren(
+        c, tt_arena_printf(c->arena, "~%s", tt_c_vexpr(c, e->a, PREC_UNARY)),
+        PREC_UNARY, prec);
   case TT_CAST:
     return conversion(c, e, prec);
   case TT_SAT:

@@ -23,8 +23,7 @@ run_passes(struct pass *p, const struct tt_stmt *s)
 
 struct tt_nest
 tt_codegen_passes(struct tt_arena *arena, const struct tt_nest *nest,
-                  const struct tt_codegen_options *options,
-                  const char **error)
+                  const struct tt_codegen_options *options, const char **error)
 {
   struct tt_nest r = *nest;
   struct tt_codegen_options o = *options;

@@ -85,9 +85,8 @@ static void
 find_load(void *ctx, const struct tt_expr *e)
 {
   bool *found = ctx;
-  *found = *found || (e->kind == TT_LOAD &&
-                      !(e->tensor->role == TT_LOCAL &&
-                        e->tensor->scope == TT_REGISTER));
+  *found = *found || (e->kind == TT_LOAD && !(e->tensor->role == TT_LOCAL &&
+                                              e->tensor->scope == TT_REGISTER));
 }
 
 /* Loads from memory, and what is computed from them. */
@@ -133,8 +132,8 @@ count_operands(struct table *t, const struct tt_expr *e)
   if (e->c)
     count(t, e->c);
   bool lazy = e->kind == TT_SELECT && !(e->c->type.lanes > 1);
-  bool half = e->kind == TT_BINARY && (e->op == TT_AND || e->op == TT_OR) &&
-              !lanes;
+  bool half =
+      e->kind == TT_BINARY && (e->op == TT_AND || e->op == TT_OR) && !lanes;
   if (e->a && !lazy)
     count(t, e->a);
   if (e->b && !lazy && !half)
@@ -151,8 +150,7 @@ count(struct table *t, const struct tt_expr *e)
       x->count++;
       return;
     }
-    struct entry n = {e, h, t->bucket[h % BUCKETS], t->now, INT32_MAX, 1,
-                      NULL};
+    struct entry n = {e, h, t->bucket[h % BUCKETS], t->now, INT32_MAX, 1, NULL};
     t->bucket[h % BUCKETS] = t->entries.n;
     TT_PUSH(t->entries, n);
   }
@@ -243,8 +241,8 @@ static const struct tt_expr *
 replace_operands(struct table *t, const struct tt_expr *e)
 {
   struct tt_expr *r = tt_arena_dup(t->pass->arena, e, sizeof *e);
-  const struct tt_expr **args = TT_ARRAY(
-      t->pass->arena, const struct tt_expr *, (size_t)e->nargs + 1);
+  const struct tt_expr **args =
+      TT_ARRAY(t->pass->arena, const struct tt_expr *, (size_t)e->nargs + 1);
   bool changed = false;
   for (int i = 0; i < e->nargs; i++) {
     args[i] = replace(t, e->args[i]);
@@ -276,8 +274,8 @@ replace_store(struct table *t, const struct tt_stmt *s)
   const struct tt_expr *idx[TT_MAX_DIMS];
   for (int i = 0; i < s->nidx; i++)
     idx[i] = replace(t, s->idx[i]);
-  const struct tt_stmt *r = tt_store(t->pass->arena, s->tensor, s->nidx, idx,
-                                     replace(t, s->value));
+  const struct tt_stmt *r =
+      tt_store(t->pass->arena, s->tensor, s->nidx, idx, replace(t, s->value));
   return s->comment ? tt_comment(t->pass->arena, s->comment, r) : r;
 }
 

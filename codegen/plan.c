@@ -13,8 +13,8 @@
 #include <stdlib.h>
 
 enum { ALIGN = 64 };
-static const int64_t SMALL = 16 << 10;       /* fits any thread's stack */
-static const int64_t MAX_STACK = 1 << 20;    /* --workspace=stack */
+static const int64_t SMALL = 16 << 10;    /* fits any thread's stack */
+static const int64_t MAX_STACK = 1 << 20; /* --workspace=stack */
 static const int64_t MAX_BYTES = INT64_C(1) << 40;
 
 static int64_t
@@ -49,8 +49,7 @@ max64(int64_t a, int64_t b)
 
 /* `at`, `stack`: bytes in use around the statement. */
 static void
-place_locals(struct walk *w, const struct tt_stmt *s, int64_t at,
-             int64_t stack)
+place_locals(struct walk *w, const struct tt_stmt *s, int64_t at, int64_t stack)
 {
   struct layout *l = w->layout;
   l->workspace = max64(l->workspace, at);
@@ -210,8 +209,7 @@ by_last(const void *x, const void *y)
 {
   const struct life *a = *(struct life *const *)x;
   const struct life *b = *(struct life *const *)y;
-  return a->last != b->last ? a->last - b->last
-                            : a->tensor->id - b->tensor->id;
+  return a->last != b->last ? a->last - b->last : a->tensor->id - b->tensor->id;
 }
 
 static int64_t
@@ -244,8 +242,7 @@ place_temps(struct tt_arena *arena, struct layout *layout,
       give(&free_ranges, end[j]->offset,
            end[j]->offset + bytes_of(end[j]->tensor));
     start[i]->offset = take(&free_ranges, bytes_of(start[i]->tensor));
-    struct place p = {.tensor = start[i]->tensor,
-                      .offset = start[i]->offset};
+    struct place p = {.tensor = start[i]->tensor, .offset = start[i]->offset};
     TT_PUSH(*layout, p);
     if (free_ranges.end > MAX_BYTES)
       break;

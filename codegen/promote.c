@@ -82,8 +82,7 @@ merge(struct promoted *p, int n)
 }
 
 static bool
-find_slices(struct pass *pass, const struct tt_stmt *alloc,
-            struct promoted *p)
+find_slices(struct pass *pass, const struct tt_stmt *alloc, struct promoted *p)
 {
   const struct tt_tensor *t = alloc->tensor;
   struct accesses all = {0};
@@ -94,8 +93,7 @@ find_slices(struct pass *pass, const struct tt_stmt *alloc,
   bool ok = true;
   for (int i = 0; i < all.n && ok; i++)
     if (all.items[i].tensor == t)
-      ok = constant_slice(t, all.items[i].n, all.items[i].idx,
-                          &p->slices[n++]);
+      ok = constant_slice(t, all.items[i].n, all.items[i].idx, &p->slices[n++]);
   free(all.items);
   return ok && merge(p, n) &&
          p->n <= (t->scope == TT_REGISTER ? MAX_REGISTERS : MAX_SLICES);
@@ -103,8 +101,8 @@ find_slices(struct pass *pass, const struct tt_stmt *alloc,
 
 /* acc_2_1: the indices of the slice, where the last one counts slices. */
 static const char *
-slice_name(struct pass *pass, const struct tt_tensor *t,
-           const struct slice *s, int ordinal, bool alone)
+slice_name(struct pass *pass, const struct tt_tensor *t, const struct slice *s,
+           int ordinal, bool alone)
 {
   const char *name = t->name;
   for (int d = 0; d < t->ndim; d++) {

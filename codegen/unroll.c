@@ -129,16 +129,17 @@ copy(struct unroll *u, const struct env *env, enum place at,
               s->other ? copy(u, env, at, s->other) : NULL);
     break;
   case TT_FOR:
-    r = s->for_kind == TT_UNROLL
-            ? copy_loop(u, env, at, s)
-            : tt_for(arena, s->for_kind, s->lanes, s->var,
-                     copy(u, env, at, s->body));
+    r = s->for_kind == TT_UNROLL ? copy_loop(u, env, at, s)
+                                 : tt_for(arena, s->for_kind, s->lanes, s->var,
+                                          copy(u, env, at, s->body));
     break;
   case TT_ALLOC:
     r = copy_alloc(u, env, at, s);
     break;
   }
-  return s->comment && r != s && at != LATER_COPY ? tt_comment(arena, s->comment, r) : r;
+  return s->comment && r != s && at != LATER_COPY
+             ? tt_comment(arena, s->comment, r)
+             : r;
 }
 
 struct counter {

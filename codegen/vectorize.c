@@ -26,8 +26,7 @@ struct group {
   int64_t extent; /* of all pieces */
 };
 
-static const struct tt_stmt *group_stmt(struct group *,
-                                        const struct tt_stmt *);
+static const struct tt_stmt *group_stmt(struct group *, const struct tt_stmt *);
 
 /* ---- one lane after the other ----------------------------------------- */
 
@@ -68,9 +67,8 @@ map_private(void *ctx, const struct tt_stmt *s)
     for (int d = 0; d < s->nidx; d++)
       idx[d] = s->idx[d];
     idx[s->nidx] = m->off;
-    const struct tt_stmt *r =
-        tt_store(m->vec->arena, m->vec->privates[i].new, s->nidx + 1, idx,
-                 s->value);
+    const struct tt_stmt *r = tt_store(m->vec->arena, m->vec->privates[i].new,
+                                       s->nidx + 1, idx, s->value);
     return s->comment ? tt_comment(m->vec->arena, s->comment, r) : r;
   }
   return s;
@@ -138,8 +136,7 @@ vector_store(const struct vec *v, const struct piece *p,
 }
 
 static const struct tt_stmt *
-store_piece(const struct vec *v, const struct piece *p,
-            const struct tt_stmt *s)
+store_piece(const struct vec *v, const struct piece *p, const struct tt_stmt *s)
 {
   const struct tt_expr *value = s->value, *all = NULL;
   if (p->lanes == 1)
@@ -164,9 +161,9 @@ static const struct tt_stmt *
 if_piece(struct group *g, int i, const struct tt_stmt *s)
 {
   struct group one = {.vec = g->vec, .n = 1, .pieces = {g->pieces[i]}};
-  const struct tt_expr *all =
-      g->pieces[i].lanes > 1 ? tt_vec_all(&g->vec, &g->pieces[i], s->cond)
-                             : NULL;
+  const struct tt_expr *all = g->pieces[i].lanes > 1
+                                  ? tt_vec_all(&g->vec, &g->pieces[i], s->cond)
+                                  : NULL;
   const struct tt_stmt *scalar = by_lane(&g->vec, &g->pieces[i], s);
   if (!all)
     return scalar;
@@ -304,8 +301,7 @@ chunk_loop(const struct vec *v, int64_t count, int n, int lanes,
   const struct tt_expr *first =
       tt_imul(v->arena, tt_var_ref(v->arena, c), (int64_t)n * lanes);
   for (int i = 0; i < n; i++)
-    add_piece(g, tt_iadd(v->arena, first, tt_idx(v->arena, i * lanes)),
-              lanes);
+    add_piece(g, tt_iadd(v->arena, first, tt_idx(v->arena, i * lanes)), lanes);
   return tt_for(v->arena, TT_SERIAL, 1, c, group_stmt(g, body));
 }
 
@@ -351,10 +347,10 @@ vec_loop(struct ctx *c, const struct tt_stmt *s)
     tt_walk(s->body, find_useful, &u);
   if (sh.vector || sh.parallel || sh.deep || !u.found ||
       !tt_vec_independent(arena, s)) {
-    enum tt_for_kind kind = registers && !sh.parallel &&
-                                    c->pass->options->vector_bytes > 0
-                                ? TT_UNROLL
-                                : TT_SERIAL;
+    enum tt_for_kind kind =
+        registers && !sh.parallel && c->pass->options->vector_bytes > 0
+            ? TT_UNROLL
+            : TT_SERIAL;
     return tt_for(arena, kind, 1, s->var, vec_stmt(c, s->body));
   }
   return pieces(&v, &sh, lanes, registers, s->body);

@@ -14,7 +14,8 @@ struct piece {
 /* A local that was allocated inside the vector loop: every value of the
  * variable gets its own copy, as a new last dimension indexed from the start
  * of the group. */
-struct private {
+struct private
+{
   const struct tt_tensor *old, *new;
 };
 

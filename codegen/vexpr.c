@@ -81,9 +81,8 @@ static const struct tt_expr *
 at(const struct vec *v, const struct piece *p, const struct tt_expr *e,
    int lane)
 {
-  return tt_vec_scalar(
-      v, tt_iadd(v->arena, p->base, tt_idx(v->arena, lane)),
-      tt_idx(v->arena, p->off + lane), e);
+  return tt_vec_scalar(v, tt_iadd(v->arena, p->base, tt_idx(v->arena, lane)),
+                       tt_idx(v->arena, p->off + lane), e);
 }
 
 /* An i64 expression as a scalar or a ramp; NULL: not affine. */
@@ -203,8 +202,8 @@ vec_binary(const struct vec *v, const struct piece *p, const struct tt_expr *e,
     return NULL;
   if (a->type.lanes == 1 && b->type.lanes == 1)
     return tt_binary(v->arena, e->op, a, b);
-  if (e->a->type.dtype == TT_I64 && e->type.dtype == TT_BOOL &&
-      fits32(e->a) && fits32(e->b)) {
+  if (e->a->type.dtype == TT_I64 && e->type.dtype == TT_BOOL && fits32(e->a) &&
+      fits32(e->b)) {
     a = tt_cast(v->arena, TT_I32, a);
     b = tt_cast(v->arena, TT_I32, b);
   }
@@ -289,8 +288,8 @@ has_vectors(enum tt_dtype t)
 }
 
 const struct tt_expr *
-tt_vec_expr(const struct vec *v, const struct piece *p,
-            const struct tt_expr *e, const struct tt_expr **guard)
+tt_vec_expr(const struct vec *v, const struct piece *p, const struct tt_expr *e,
+            const struct tt_expr **guard)
 {
   if (!tt_vec_depends(v, e))
     return e;

@@ -221,7 +221,7 @@ struct vec_lanes {
     const struct tt_stmt *loop;
     int lanes;
     int first, nlocals; /* in `locals` */
-  } *items;
+  } * items;
   struct {
     const struct tt_tensor **items;
     int n, cap;
@@ -292,9 +292,8 @@ agree(struct vec_lanes *v)
     for (int i = 0; i < v->n; i++) {
       struct entry *e = &v->items[i];
       for (int j = 0; j < e->nlocals; j++) {
-        const struct tt_tensor **k =
-            bsearch(&v->locals.items[e->first + j], keys, (size_t)n, size,
-                    by_tensor);
+        const struct tt_tensor **k = bsearch(&v->locals.items[e->first + j],
+                                             keys, (size_t)n, size, by_tensor);
         int *l = &lanes[k - keys];
         if (*l == e->lanes)
           continue;

@@ -107,13 +107,18 @@ void tt_values_random(struct tt_values *, const struct tt_program *,
  * index outside its tensor), owned by `values`. */
 const char *tt_interpret_program(const struct tt_program *,
                                  struct tt_values *);
-/* One element of an output, computing only what it depends on (memoized in
- * `values`, which holds inputs and weights): to check large programs at a
- * sample of points. */
+/* One element of a stage's result, computing only what it depends on (memoized
+ * in `values`, which holds inputs and weights): to check large programs at a
+ * sample of points.  NaN if that cannot be computed.  Results that
+ * tt_interpret_program() left in `values` are used; inputs must not change
+ * between calls. */
 double tt_interpret_point(const struct tt_program *, struct tt_values *,
                           const struct tt_tensor *, const int64_t *index);
-/* Run a loop nest: prepare (if any), then body; checks every index against
- * its tensor and poisons locals when they are allocated. */
+/* Run a loop nest: prepare (if any), then body; all loops one after the other
+ * (parallel ones backwards).  Checks every index against its tensor, that no
+ * element is read before it is written (locals start afresh when they are
+ * allocated) and that every element of every output gets written.  NULL or an
+ * error text owned by `values`, in which outputs and temps are left. */
 const char *tt_interpret_nest(const struct tt_nest *, struct tt_values *);
 
 #endif

@@ -74,4 +74,9 @@ TESTS += tests/test_simplify
 tests_test_simplify_SOURCES = tests/test_simplify.c
 tests_test_simplify_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_simplify_LDADD = ir/libir.a $(CMOCKA_LIBS)
+check_PROGRAMS += tests/test_interp
+TESTS += tests/test_interp
+tests_test_interp_SOURCES = tests/test_interp.c
+tests_test_interp_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_interp_LDADD = ir/libir.a $(CMOCKA_LIBS)
 endif

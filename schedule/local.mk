@@ -1,5 +1,6 @@
 noinst_LIBRARIES += schedule/libschedule.a
 schedule_libschedule_a_SOURCES = \
+	schedule/accumulate.c \
 	schedule/analysis.c schedule/analysis.h \
 	schedule/annotate.c \
 	schedule/cache.c \

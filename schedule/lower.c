@@ -49,34 +49,22 @@ undecided(const struct tt_inst *in, int loop)
   return -1;
 }
 
-typedef stmt inside_fn(struct tt_inst *, void *ctx);
-
-/* How a loop is emitted: as scheduled, or as a loop of a fill. */
-struct how {
-  bool scheduled;
-  enum tt_for_kind kind;
-  int lanes;
-};
-
-static stmt enter(struct tt_inst *in, int loop, struct how how, inside_fn *fn,
-                  void *ctx);
-
 static stmt
-enter_piece(struct tt_inst *in, int loop, struct how how, inside_fn *fn,
+enter_piece(struct tt_inst *in, int loop, struct tt_how how, tt_inside_fn *fn,
             void *ctx, int split, int64_t lo, int64_t n, int64_t inner)
 {
   int o = in->ss->loops[split].child[0], i = in->ss->loops[split].child[1];
   in->lo[o] = lo;
   in->extent[o] = n;
   in->extent[i] = inner;
-  stmt st = enter(in, loop, how, fn, ctx);
+  stmt st = tt_lw_enter(in, loop, how, fn, ctx);
   in->extent[o] = in->extent[i] = in->lo[o] = 0;
   return st;
 }
 
 /* Choose the pieces of a split, then go on. */
 static stmt
-enter_split(struct tt_inst *in, int loop, struct how how, inside_fn *fn,
+enter_split(struct tt_inst *in, int loop, struct tt_how how, tt_inside_fn *fn,
             void *ctx, int split)
 {
   int64_t e = tt_max_extent(in, split);
@@ -105,8 +93,9 @@ enter_split(struct tt_inst *in, int loop, struct how how, inside_fn *fn,
   return NULL;
 }
 
-static stmt
-enter(struct tt_inst *in, int loop, struct how how, inside_fn *fn, void *ctx)
+stmt
+tt_lw_enter(struct tt_inst *in, int loop, struct tt_how how, tt_inside_fn *fn,
+            void *ctx)
 {
   struct tt_lowering *lw = in->lw;
   int split = undecided(in, loop);
@@ -127,24 +116,30 @@ enter(struct tt_inst *in, int loop, struct how how, inside_fn *fn, void *ctx)
   in->val[loop] = tt_var_ref(lw->arena, v);
   stmt st = fn(in, ctx);
   in->val[loop] = NULL;
-  return tt_for(lw->arena, how.scheduled ? l->kind : how.kind,
-                how.scheduled ? l->lanes : how.lanes, v, st);
+  if (how.scheduled) {
+    how.kind = l->kind;
+    how.lanes = l->lanes;
+  }
+  /* A piece of a vectorized reduction that fills no vectors. */
+  if (how.kind == TT_VECTOR && l->reduce && how.scheduled && n % l->lanes)
+    how.kind = TT_SERIAL;
+  return tt_for(lw->arena, how.kind, how.lanes, v, st);
 }
 
 /* ---- expressions at a place -------------------------------------------- */
 
 /* Index of a loop in a layout: its iteration counted over all pieces. */
-static const struct tt_expr *
-layout_index(struct tt_inst *in, int loop)
+const struct tt_expr *
+tt_lw_layout_index(struct tt_inst *in, int loop)
 {
   return tt_iadd(in->lw->arena, in->val[loop],
                  tt_idx(in->lw->arena, in->lo[loop]));
 }
 
-/* Iterations of a layout loop are told apart by layout_index() only when no
- * split further up has two pieces yet to come. */
-static bool
-layout_distinct(const struct tt_inst *in, int loop)
+/* Iterations of a layout loop are told apart by tt_lw_layout_index() only when
+ * no split further up has two pieces yet to come. */
+bool
+tt_lw_layout_distinct(const struct tt_inst *in, int loop)
 {
   const struct tt_loop *l = &in->ss->loops[loop];
   if (l->node != TT_SPLIT_OUTER && l->node != TT_SPLIT_INNER)
@@ -162,18 +157,10 @@ layout_distinct(const struct tt_inst *in, int loop)
   return true;
 }
 
-struct place {
-  struct tt_inst *in;
-  int naxes;
-  const struct tt_var *axis[TT_MAX_DIMS * 2];
-  const struct tt_expr *value[TT_MAX_DIMS * 2];
-  int skip_cache; /* being filled */
-};
-
 static const struct tt_expr *
 use_cache(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
 {
-  struct place *p = ctx;
+  struct tt_place_values *p = ctx;
   struct tt_inst *in = p->in;
   for (int c = 0; c < in->ss->ncaches; c++) {
     const struct tt_cache_read *r = &in->ss->caches[c];
@@ -185,7 +172,7 @@ use_cache(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
       continue;
     const struct tt_expr *idx[TT_MAX_DIMS];
     for (int d = 0; d < r->nlayout; d++)
-      idx[d] = layout_index(in, r->layout[d]);
+      idx[d] = tt_lw_layout_index(in, r->layout[d]);
     return tt_load(ar, in->cache[c], r->nlayout, idx);
   }
   return e;
@@ -204,7 +191,7 @@ load_at(struct tt_arena *ar, const struct tt_expr *e,
 static const struct tt_expr *
 use_binding(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
 {
-  struct place *p = ctx;
+  struct tt_place_values *p = ctx;
   struct tt_inst *in = p->in;
   if (e->kind == TT_VAR) {
     for (int i = 0; i < p->naxes; i++)
@@ -226,11 +213,11 @@ use_binding(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
   return e;
 }
 
-static struct place
-place_of(struct tt_inst *in)
+struct tt_place_values
+tt_lw_place_of(struct tt_inst *in)
 {
   const struct tt_stage *st = in->ss->stage;
-  struct place p = {.in = in, .skip_cache = -1};
+  struct tt_place_values p = {.in = in, .skip_cache = -1};
   for (int i = 0; i < st->nspatial; i++) {
     p.axis[p.naxes] = st->spatial[i];
     p.value[p.naxes++] =
@@ -244,8 +231,8 @@ place_of(struct tt_inst *in)
 }
 
 /* An expression of the stage, over its axes, at the place reached. */
-static const struct tt_expr *
-at_place(struct place *p, const struct tt_expr *e)
+const struct tt_expr *
+tt_lw_at_place(struct tt_place_values *p, const struct tt_expr *e)
 {
   struct tt_arena *ar = p->in->lw->arena;
   bool any = false;
@@ -268,8 +255,8 @@ all_entered(const struct tt_inst *in, int loop)
 }
 
 /* Wrap in the guards of splits with a guarded tail. */
-static stmt
-guarded(struct tt_inst *in, stmt st)
+stmt
+tt_lw_guarded(struct tt_inst *in, stmt st)
 {
   struct tt_arena *ar = in->lw->arena;
   if (++in->lw->nodes > MAX_STATEMENTS && !in->lw->error)
@@ -285,105 +272,9 @@ guarded(struct tt_inst *in, stmt st)
   return st;
 }
 
-static void
-target_index(struct tt_inst *in, const struct tt_expr **idx)
-{
-  for (int d = 0; d < in->ss->stage->nspatial; d++)
-    idx[d] = tt_loop_value(in, d);
-}
-
-static int
-acc_index(struct tt_inst *in, const struct tt_expr **idx)
-{
-  int n = 0;
-  for (int i = in->acc_position; i < in->ss->norder; i++)
-    if (!in->ss->loops[in->ss->order[i]].reduce)
-      idx[n++] = layout_index(in, in->ss->order[i]);
-  return n;
-}
-
-static stmt
-update(struct tt_inst *in)
-{
-  struct tt_arena *ar = in->lw->arena;
-  const struct tt_stage *st = in->ss->stage;
-  struct place p = place_of(in);
-  const struct tt_expr *value = at_place(&p, in->ss->value);
-  if (in->ss->where)
-    value = tt_select(ar, at_place(&p, in->ss->where), value,
-                      tt_red_identity(ar, st->red, value->type.dtype));
-  const struct tt_expr *idx[TT_MAX_LOOPS];
-  const struct tt_tensor *t = in->acc ? in->acc : in->target;
-  int n = st->nspatial;
-  if (in->acc)
-    n = acc_index(in, idx);
-  else
-    target_index(in, idx);
-  if (st->red != TT_RED_NONE)
-    value = tt_red_combine(ar, st->red, tt_load(ar, t, n, idx), value);
-  return guarded(in, tt_store(ar, t, n, idx, value));
-}
-
-/* What a nest over the remaining spatial loops does. */
-enum sweep { INIT_TARGET, INIT_ACC, LOAD_ACC, STORE_ACC };
-
-struct sweeping {
-  enum sweep what;
-  int position;
-};
-
-static stmt sweep_from(struct tt_inst *in, struct sweeping sw);
-
-static stmt
-sweep_inside(struct tt_inst *in, void *ctx)
-{
-  struct sweeping sw = *(const struct sweeping *)ctx;
-  sw.position++;
-  return sweep_from(in, sw);
-}
-
-static stmt
-sweep_point(struct tt_inst *in, enum sweep what)
-{
-  struct tt_arena *ar = in->lw->arena;
-  const struct tt_stage *st = in->ss->stage;
-  const struct tt_expr *t[TT_MAX_LOOPS], *a[TT_MAX_LOOPS];
-  target_index(in, t);
-  int na = in->acc ? acc_index(in, a) : 0;
-  const struct tt_expr *identity = tt_red_identity(ar, st->red, st->out->dtype);
-  switch (what) {
-  case INIT_TARGET:
-    return guarded(in, tt_store(ar, in->target, st->nspatial, t, identity));
-  case INIT_ACC:
-    return guarded(in, tt_store(ar, in->acc, na, a, identity));
-  case LOAD_ACC:
-    return guarded(in, tt_store(ar, in->acc, na, a,
-                                tt_load(ar, in->target, st->nspatial, t)));
-  case STORE_ACC:
-    return guarded(in, tt_store(ar, in->target, st->nspatial, t,
-                                tt_load(ar, in->acc, na, a)));
-  }
-  return NULL;
-}
-
-/* A nest over the spatial loops from a position on. */
-static stmt
-sweep_from(struct tt_inst *in, struct sweeping sw)
-{
-  const struct tt_stage_schedule *ss = in->ss;
-  while (sw.position < ss->norder && ss->loops[ss->order[sw.position]].reduce)
-    sw.position++;
-  if (sw.position == ss->norder)
-    return sweep_point(in, sw.what);
-  return enter(in, ss->order[sw.position], (struct how){.scheduled = true},
-               sweep_inside, &sw);
-}
-
-/* ---- what hangs on a loop ---------------------------------------------- */
-
-static struct tt_tensor *
-local_tensor(struct tt_lowering *lw, const char *name, enum tt_dtype dtype,
-             int ndim, const int64_t *dims)
+struct tt_tensor *
+tt_lw_local_tensor(struct tt_lowering *lw, const char *name,
+                   enum tt_dtype dtype, int ndim, const int64_t *dims)
 {
   struct tt_tensor *t = TT_NEW(lw->arena, struct tt_tensor);
   t->name = name;
@@ -403,6 +294,8 @@ local_tensor(struct tt_lowering *lw, const char *name, enum tt_dtype dtype,
   t->scope = bytes <= MAX_REGISTER_BYTES ? TT_REGISTER : TT_WORKSPACE;
   return t;
 }
+
+/* ---- what hangs on a loop ---------------------------------------------- */
 
 static void
 bind(struct tt_lowering *lw, const struct tt_tensor *tensor,
@@ -435,7 +328,9 @@ compute_here(struct tt_inst *in, int stage, struct top *top)
   p->ss = ps;
   p->index = stage;
   tt_required_region(in, out, p->base, p->region);
-  p->target = local_tensor(lw, out->name, out->dtype, out->ndim, p->region);
+  p->acc_vector = -1;
+  p->target =
+      tt_lw_local_tensor(lw, out->name, out->dtype, out->ndim, p->region);
   TT_PUSH(top->locals, p->target);
   TT_PUSH(top->items, nest(p, 0));
   bind(lw, out, p->target, out->ndim, p->base);
@@ -454,18 +349,18 @@ fill_inside(struct tt_inst *in, void *ctx)
   const struct tt_cache_read *c = &in->ss->caches[f.cache];
   if (f.position < c->nlayout) {
     int loop = c->layout[f.position++];
-    struct how how = {.kind = TT_SERIAL};
+    struct tt_how how = {.kind = TT_SERIAL};
     if (f.position == c->nlayout && c->lanes)
-      how = (struct how){.kind = TT_VECTOR, .lanes = c->lanes};
-    return enter(in, loop, how, fill_inside, &f);
+      how = (struct tt_how){.kind = TT_VECTOR, .lanes = c->lanes};
+    return tt_lw_enter(in, loop, how, fill_inside, &f);
   }
-  struct place p = place_of(in);
+  struct tt_place_values p = tt_lw_place_of(in);
   p.skip_cache = f.cache;
   const struct tt_expr *idx[TT_MAX_DIMS];
   for (int d = 0; d < c->nlayout; d++)
-    idx[d] = layout_index(in, c->layout[d]);
-  return guarded(in, tt_store(ar, in->cache[f.cache], c->nlayout, idx,
-                              at_place(&p, c->access)));
+    idx[d] = tt_lw_layout_index(in, c->layout[d]);
+  return tt_lw_guarded(in, tt_store(ar, in->cache[f.cache], c->nlayout, idx,
+                                    tt_lw_at_place(&p, c->access)));
 }
 
 /* `value` where `index` is inside the tensor, else the border's. */
@@ -506,11 +401,12 @@ copy_region(struct tt_inst *in, int cache)
     to[d] = v->extent == 1 ? tt_idx(ar, 0) : tt_var_ref(ar, v);
     from[d] = tt_iadd(ar, in->cache_base[cache][d], to[d]);
   }
-  struct place p = {.in = in, .skip_cache = cache};
-  const struct tt_expr *value = at_place(&p, tt_load(ar, t, t->ndim, from));
+  struct tt_place_values p = {.in = in, .skip_cache = cache};
+  const struct tt_expr *value =
+      tt_lw_at_place(&p, tt_load(ar, t, t->ndim, from));
   if (c->pad)
     value = with_border(lw, t, from, value, c->pad);
-  stmt st = guarded(in, tt_store(ar, local, t->ndim, to, value));
+  stmt st = tt_lw_guarded(in, tt_store(ar, local, t->ndim, to, value));
   for (int d = t->ndim - 1; d >= 0; d--)
     if (vars[d]->extent > 1) {
       bool vector = d == t->ndim - 1 && c->lanes;
@@ -530,7 +426,7 @@ fill_here(struct tt_inst *in, int cache, struct top *top)
   if (c->nlayout)
     for (int d = 0; d < ndim; d++) {
       dims[d] = tt_max_extent(in, c->layout[d]);
-      if (!layout_distinct(in, c->layout[d]))
+      if (!tt_lw_layout_distinct(in, c->layout[d]))
         lw->error = "a cache is laid out by a loop whose split leaves a tail "
                     "further out";
     }
@@ -538,7 +434,8 @@ fill_here(struct tt_inst *in, int cache, struct top *top)
     lw->error = "the reads of a cached tensor have no constant bounds";
   if (lw->error)
     return;
-  in->cache[cache] = local_tensor(lw, c->name, c->tensor->dtype, ndim, dims);
+  in->cache[cache] =
+      tt_lw_local_tensor(lw, c->name, c->tensor->dtype, ndim, dims);
   TT_PUSH(top->locals, in->cache[cache]);
   struct filling f = {cache, 0};
   stmt st = c->nlayout ? fill_inside(in, &f) : copy_region(in, cache);
@@ -548,65 +445,6 @@ fill_here(struct tt_inst *in, int cache, struct top *top)
                      st));
 }
 
-/* True in the first of the reduction's iterations outside position i; NULL
- * when there are none outside. */
-static const struct tt_expr *
-first_iteration(struct tt_inst *in, int i)
-{
-  struct tt_arena *ar = in->lw->arena;
-  const struct tt_expr *first = NULL;
-  for (int j = 0; j < i; j++) {
-    int h = in->ss->order[j];
-    if (!in->ss->loops[h].reduce)
-      continue;
-    const struct tt_expr *zero =
-        tt_binary(ar, TT_EQ, tt_iadd(ar, in->val[h], tt_idx(ar, in->lo[h])),
-                  tt_idx(ar, 0));
-    first = first ? tt_binary(ar, TT_AND, first, zero) : zero;
-  }
-  return first;
-}
-
-static stmt rest(struct tt_inst *in, int i);
-
-/* The rest of a nest around accumulators for the points of its spatial
- * loops: started at the identity or what an earlier block of the reduction
- * left, kept over the reduction loops inside, stored back. */
-static stmt
-accumulate(struct tt_inst *in, int i)
-{
-  struct tt_lowering *lw = in->lw;
-  struct tt_arena *ar = lw->arena;
-  int64_t dims[TT_MAX_LOOPS];
-  int n = 0;
-  for (int j = i; j < in->ss->norder; j++) {
-    int h = in->ss->order[j];
-    if (in->ss->loops[h].reduce)
-      continue;
-    if (n == TT_MAX_DIMS || !layout_distinct(in, h)) {
-      lw->error = "accumulators span a loop whose split leaves a tail further "
-                  "out";
-      return NULL;
-    }
-    dims[n++] = tt_max_extent(in, h);
-  }
-  const struct tt_tensor *out = in->ss->stage->out;
-  in->acc = local_tensor(lw, tt_arena_printf(ar, "%s_acc", out->name),
-                         out->dtype, n, dims);
-  in->acc_position = i;
-  const struct tt_tensor *acc = in->acc;
-  const struct tt_expr *first = first_iteration(in, i);
-  stmt parts[3];
-  parts[0] = sweep_from(in, (struct sweeping){INIT_ACC, i});
-  if (first)
-    parts[0] = tt_if(ar, first, parts[0],
-                     sweep_from(in, (struct sweeping){LOAD_ACC, i}));
-  parts[1] = rest(in, i);
-  parts[2] = sweep_from(in, (struct sweeping){STORE_ACC, i});
-  in->acc = NULL;
-  return tt_alloc_stmt(ar, acc, tt_seq(ar, 3, parts));
-}
-
 static stmt
 nest_inside(struct tt_inst *in, void *ctx)
 {
@@ -614,16 +452,16 @@ nest_inside(struct tt_inst *in, void *ctx)
 }
 
 /* The loops from position i on. */
-static stmt
-rest(struct tt_inst *in, int i)
+stmt
+tt_lw_rest(struct tt_inst *in, int i)
 {
   if (in->lw->error)
     return NULL;
   if (i == in->ss->norder)
-    return update(in);
+    return tt_lw_update(in);
   int next = i + 1;
-  return enter(in, in->ss->order[i], (struct how){.scheduled = true},
-               nest_inside, &next);
+  return tt_lw_enter(in, in->ss->order[i], (struct tt_how){.scheduled = true},
+                     nest_inside, &next);
 }
 
 static int
@@ -654,12 +492,12 @@ nest(struct tt_inst *in, int i)
     if (ss->caches[c].loop == at)
       fill_here(in, c, &top);
   if (ss->cache_write == at) {
-    TT_PUSH(top.items, accumulate(in, i));
+    TT_PUSH(top.items, tt_lw_accumulate(in, i));
   } else {
     if (ss->cache_write == TT_NO_CACHE && ss->stage->red != TT_RED_NONE &&
         i == first_reduction(ss))
-      TT_PUSH(top.items, sweep_from(in, (struct sweeping){INIT_TARGET, i}));
-    TT_PUSH(top.items, rest(in, i));
+      TT_PUSH(top.items, tt_lw_init_target(in, i));
+    TT_PUSH(top.items, tt_lw_rest(in, i));
   }
   stmt st = tt_seq(lw->arena, top.items.n, top.items.items);
   for (int l = top.locals.n - 1; l >= 0; l--)
@@ -684,6 +522,7 @@ tt_lower_stage(struct tt_lowering *lw, int stage,
   in->ss = ss;
   in->index = stage;
   in->target = target;
+  in->acc_vector = -1;
   for (int d = 0; d < target->ndim; d++) {
     in->base[d] = tt_idx(lw->arena, 0);
     in->region[d] = target->dims[d];

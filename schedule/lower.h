@@ -32,9 +32,11 @@ struct tt_inst {
   /* caches filled so far, by position in ss->caches */
   const struct tt_tensor *cache[TT_MAX_CACHES];
   const struct tt_expr *cache_base[TT_MAX_CACHES][TT_MAX_DIMS];
-  const struct tt_tensor *acc; /* live accumulators, and the position of the
-                                  first loop inside them */
-  int acc_position;
+  /* Accumulators while they live, and the position of the first loop inside
+   * them.  With a vectorized reduction loop, `acc` has a last dimension for
+   * its iterations, and `acc_rest` takes what does not fill its vectors. */
+  const struct tt_tensor *acc, *acc_rest;
+  int acc_position, acc_vector;
   int nguards;
   int guards[TT_MAX_LOOPS]; /* split loops whose value must be checked */
 };
@@ -83,6 +85,51 @@ void tt_required_region(const struct tt_inst *, const struct tt_tensor *,
  * tensor.  false, without clipping, when a read has no constant bounds. */
 bool tt_own_region(const struct tt_inst *, const struct tt_tensor *, bool clip,
                    const struct tt_expr **base, int64_t *extent);
+
+/* ---- between lower.c and accumulate.c ---- */
+
+/* How a loop is emitted: as scheduled, or as a loop of a fill. */
+struct tt_how {
+  bool scheduled;
+  enum tt_for_kind kind;
+  int lanes;
+};
+typedef const struct tt_stmt *tt_inside_fn(struct tt_inst *, void *ctx);
+/* Enter a loop, in as many pieces as its splits make, with what `fn` makes
+ * inside. */
+const struct tt_stmt *tt_lw_enter(struct tt_inst *, int loop, struct tt_how,
+                                  tt_inside_fn *fn, void *ctx);
+/* The loops from position i on. */
+const struct tt_stmt *tt_lw_rest(struct tt_inst *, int i);
+/* Index of a loop in a layout: its iteration counted over all pieces; told
+ * apart only where tt_lw_layout_distinct(). */
+const struct tt_expr *tt_lw_layout_index(struct tt_inst *, int loop);
+bool tt_lw_layout_distinct(const struct tt_inst *, int loop);
+/* What the axes of a stage are at the place reached. */
+struct tt_place_values {
+  struct tt_inst *in;
+  int naxes;
+  const struct tt_var *axis[TT_MAX_DIMS * 2];
+  const struct tt_expr *value[TT_MAX_DIMS * 2];
+  int skip_cache; /* being filled */
+};
+struct tt_place_values tt_lw_place_of(struct tt_inst *);
+/* An expression over the axes of the stage, at that place. */
+const struct tt_expr *tt_lw_at_place(struct tt_place_values *,
+                                     const struct tt_expr *);
+/* Wrap in the guards of splits with a guarded tail. */
+const struct tt_stmt *tt_lw_guarded(struct tt_inst *, const struct tt_stmt *);
+/* A new TT_LOCAL; its scope follows from its size. */
+struct tt_tensor *tt_lw_local_tensor(struct tt_lowering *, const char *name,
+                                     enum tt_dtype, int ndim,
+                                     const int64_t *dims);
+/* The statement at the innermost place. */
+const struct tt_stmt *tt_lw_update(struct tt_inst *);
+/* The nest that starts results in place, over the spatial loops from position
+ * i on. */
+const struct tt_stmt *tt_lw_init_target(struct tt_inst *, int i);
+/* The nest from position i on around accumulators. */
+const struct tt_stmt *tt_lw_accumulate(struct tt_inst *, int i);
 
 /* The nest of a stage at root, written to `target`.  lw->error is set when it
  * cannot be made. */

@@ -212,8 +212,32 @@ tt_stage_reads(const struct tt_stage_schedule *ss,
 
 /* ---- invariants -------------------------------------------------------- */
 
+/* A vectorized reduction loop sums each lane for itself: it needs
+ * accumulators around it, and a sum that may be reordered. */
+static bool
+vector_accumulates(struct tt_schedule *s, int stage, int position)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  const char *name = ss->loops[ss->order[position]].name;
+  int at =
+      ss->cache_write == TT_OUTSIDE ? -1 : tt_position(ss, ss->cache_write);
+  if (ss->cache_write == TT_NO_CACHE || at >= position)
+    return tt_refuse(s,
+                     "%s is a reduction loop of %s: it can be vectorized only "
+                     "inside accumulators (cache_write)",
+                     name, tt_stage_name(s, stage));
+  bool exact = !tt_dtype_is_float(ss->stage->out->dtype) ||
+               (ss->stage->red != TT_RED_SUM && ss->stage->red != TT_RED_PROD);
+  if (s->strict_fp && !exact)
+    return tt_refuse(s,
+                     "--strict-fp: vectorizing %s in %s would change the order "
+                     "of the sum",
+                     name, tt_stage_name(s, stage));
+  return true;
+}
+
 /* Nothing but plain and unrolled loops stands inside a vector loop, and
- * only spatial loops are vectorized or parallel. */
+ * only spatial loops are parallel. */
 static bool
 check_kinds(struct tt_schedule *s, int stage)
 {
@@ -223,11 +247,13 @@ check_kinds(struct tt_schedule *s, int stage)
     const struct tt_loop *l = &ss->loops[ss->order[i]];
     if (l->kind != TT_VECTOR && l->kind != TT_PARALLEL)
       continue;
-    if (l->reduce)
+    if (l->reduce && l->kind == TT_PARALLEL)
       return tt_refuse(s,
                        "%s is a reduction loop of %s: only spatial loops "
-                       "can be vectorized or parallel",
+                       "can be parallel",
                        l->name, tt_stage_name(s, stage));
+    if (l->reduce && !vector_accumulates(s, stage, i))
+      return false;
     if (vector >= 0)
       return tt_refuse(s, "%s is inside the vectorized loop %s of %s", l->name,
                        ss->loops[vector].name, tt_stage_name(s, stage));

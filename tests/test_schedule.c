@@ -230,7 +230,7 @@ illegal_primitives_name_the_loops(void **state)
   struct tt_arena *ar = tt_arena_new();
   struct tt_program *p = matmul(ar, 16, 16, 16);
   struct tt_schedule *s = tt_schedule_new(ar, p, false);
-  refused(s, tt_vectorize(s, 0, 2, 4), "k is a reduction loop of C");
+  refused(s, tt_vectorize(s, 0, 2, 4), "only inside accumulators");
   refused(s, tt_parallel(s, 0, 2), "k is a reduction loop of C");
   refused(s, tt_vectorize(s, 0, 1, 3), "power of two");
   refused(s, tt_fuse(s, 0, 0, 2, "f") >= 0, "not directly inside m");

@@ -1,0 +1,278 @@
+/* Accumulation: where the points of a reduction are kept while they are
+ * summed, how that starts and where it goes.
+ *
+ * Accumulators are indexed by the spatial loops inside them, so that once
+ * these are unrolled every access has constant indices: registers.
+ */
+#include "config.h"
+
+#include "schedule/lower.h"
+
+typedef const struct tt_stmt *stmt;
+
+static void
+target_index(struct tt_inst *in, const struct tt_expr **idx)
+{
+  for (int d = 0; d < in->ss->stage->nspatial; d++)
+    idx[d] = tt_loop_value(in, d);
+}
+
+static int
+acc_index(struct tt_inst *in, const struct tt_expr **idx)
+{
+  int n = 0;
+  for (int i = in->acc_position; i < in->ss->norder; i++)
+    if (!in->ss->loops[in->ss->order[i]].reduce)
+      idx[n++] = tt_lw_layout_index(in, in->ss->order[i]);
+  return n;
+}
+
+/* The accumulators for the place reached: the vectors of a vectorized
+ * reduction or what is beside them; *n indices. */
+static const struct tt_tensor *
+acc_here(struct tt_inst *in, const struct tt_expr **idx, int *n)
+{
+  *n = acc_index(in, idx);
+  int v = in->acc_vector;
+  if (v < 0)
+    return in->acc;
+  if (tt_max_extent(in, v) % in->ss->loops[v].lanes)
+    return in->acc_rest;
+  idx[(*n)++] = in->val[v];
+  return in->acc;
+}
+
+stmt
+tt_lw_update(struct tt_inst *in)
+{
+  struct tt_arena *ar = in->lw->arena;
+  const struct tt_stage *st = in->ss->stage;
+  struct tt_place_values p = tt_lw_place_of(in);
+  const struct tt_expr *value = tt_lw_at_place(&p, in->ss->value);
+  if (in->ss->where)
+    value = tt_select(ar, tt_lw_at_place(&p, in->ss->where), value,
+                      tt_red_identity(ar, st->red, value->type.dtype));
+  const struct tt_expr *idx[TT_MAX_LOOPS];
+  const struct tt_tensor *t = in->target;
+  int n = st->nspatial;
+  if (in->acc)
+    t = acc_here(in, idx, &n);
+  else
+    target_index(in, idx);
+  if (st->red != TT_RED_NONE)
+    value = tt_red_combine(ar, st->red, tt_load(ar, t, n, idx), value);
+  return tt_lw_guarded(in, tt_store(ar, t, n, idx, value));
+}
+
+/* What a nest over the remaining spatial loops does. */
+enum sweep { INIT_TARGET, INIT_ACC, LOAD_ACC, STORE_ACC };
+
+struct sweeping {
+  enum sweep what;
+  int position;
+};
+
+static stmt sweep_from(struct tt_inst *in, struct sweeping sw);
+
+static stmt
+sweep_inside(struct tt_inst *in, void *ctx)
+{
+  struct sweeping sw = *(const struct sweeping *)ctx;
+  sw.position++;
+  return sweep_from(in, sw);
+}
+
+/* A new variable over the lanes of a vectorized reduction. */
+static void
+over_lanes(struct tt_inst *in, const struct tt_var **v, int64_t extent,
+           const struct tt_expr **index)
+{
+  struct tt_var *lane = TT_NEW(in->lw->arena, struct tt_var);
+  *lane =
+      (struct tt_var){.name = "lane", .extent = extent, .id = in->lw->nvars++};
+  *v = lane;
+  *index = tt_var_ref(in->lw->arena, lane);
+}
+
+/* acc[point][...] = identity, in vectors */
+static stmt
+init_lanes(struct tt_inst *in, int n, const struct tt_expr **idx,
+           const struct tt_expr *identity)
+{
+  struct tt_arena *ar = in->lw->arena;
+  const struct tt_var *v;
+  over_lanes(in, &v, in->acc->dims[n], &idx[n]);
+  return tt_for(ar, TT_VECTOR, in->ss->loops[in->acc_vector].lanes, v,
+                tt_store(ar, in->acc, n + 1, idx, identity));
+}
+
+/* target[t] = acc_rest[point], combined with every lane of acc[point]: first
+ * vector with vector, then the lanes of one vector. */
+static stmt
+combine_lanes(struct tt_inst *in, int n, const struct tt_expr **idx,
+              const struct tt_expr *const *t)
+{
+  struct tt_lowering *lw = in->lw;
+  struct tt_arena *ar = lw->arena;
+  const struct tt_stage *st = in->ss->stage;
+  int64_t lanes = in->ss->loops[in->acc_vector].lanes;
+  int64_t all = in->acc->dims[n];
+  const struct tt_tensor *one =
+      tt_lw_local_tensor(lw, tt_arena_printf(ar, "%s_lanes", st->out->name),
+                         st->out->dtype, 1, &lanes);
+  const struct tt_var *v;
+  const struct tt_expr *lane, *sum = NULL;
+  over_lanes(in, &v, lanes, &lane);
+  for (int64_t at = 0; at < all; at += lanes) {
+    idx[n] = tt_iadd(ar, lane, tt_idx(ar, at));
+    const struct tt_expr *x = tt_load(ar, in->acc, n + 1, idx);
+    sum = sum ? tt_red_combine(ar, st->red, sum, x) : x;
+  }
+  stmt parts[2];
+  parts[0] =
+      tt_for(ar, TT_VECTOR, (int)lanes, v, tt_store(ar, one, 1, &lane, sum));
+  sum = tt_load(ar, in->acc_rest, n, idx);
+  for (int64_t i = 0; i < lanes; i++) {
+    const struct tt_expr *at = tt_idx(ar, i);
+    sum = tt_red_combine(ar, st->red, sum, tt_load(ar, one, 1, &at));
+  }
+  parts[1] = tt_store(ar, in->target, st->nspatial, t, sum);
+  return tt_alloc_stmt(ar, one, tt_seq(ar, 2, parts));
+}
+
+static stmt
+sweep_point(struct tt_inst *in, enum sweep what)
+{
+  struct tt_arena *ar = in->lw->arena;
+  const struct tt_stage *st = in->ss->stage;
+  const struct tt_expr *t[TT_MAX_LOOPS], *a[TT_MAX_LOOPS];
+  target_index(in, t);
+  int na = in->acc ? acc_index(in, a) : 0;
+  const struct tt_tensor *acc = in->acc_vector < 0 ? in->acc : in->acc_rest;
+  const struct tt_expr *identity = tt_red_identity(ar, st->red, st->out->dtype);
+  stmt parts[2] = {NULL, NULL};
+  switch (what) {
+  case INIT_TARGET:
+    parts[0] = tt_store(ar, in->target, st->nspatial, t, identity);
+    break;
+  case INIT_ACC:
+    parts[0] = tt_store(ar, acc, na, a, identity);
+    break;
+  case LOAD_ACC:
+    parts[0] =
+        tt_store(ar, acc, na, a, tt_load(ar, in->target, st->nspatial, t));
+    break;
+  case STORE_ACC:
+    if (in->acc_vector < 0)
+      parts[0] =
+          tt_store(ar, in->target, st->nspatial, t, tt_load(ar, acc, na, a));
+    else
+      parts[0] = combine_lanes(in, na, a, t);
+    break;
+  }
+  if (in->acc_vector >= 0 && (what == INIT_ACC || what == LOAD_ACC))
+    parts[1] = init_lanes(in, na, a, identity);
+  return tt_lw_guarded(in, tt_seq(ar, 2, parts));
+}
+
+/* A nest over the spatial loops from a position on. */
+static stmt
+sweep_from(struct tt_inst *in, struct sweeping sw)
+{
+  const struct tt_stage_schedule *ss = in->ss;
+  while (sw.position < ss->norder && ss->loops[ss->order[sw.position]].reduce)
+    sw.position++;
+  if (sw.position == ss->norder)
+    return sweep_point(in, sw.what);
+  return tt_lw_enter(in, ss->order[sw.position],
+                     (struct tt_how){.scheduled = true}, sweep_inside, &sw);
+}
+
+/* True in the first of the reduction's iterations outside position i; NULL
+ * when there are none outside. */
+static const struct tt_expr *
+first_iteration(struct tt_inst *in, int i)
+{
+  struct tt_arena *ar = in->lw->arena;
+  const struct tt_expr *first = NULL;
+  for (int j = 0; j < i; j++) {
+    int h = in->ss->order[j];
+    if (!in->ss->loops[h].reduce)
+      continue;
+    const struct tt_expr *zero =
+        tt_binary(ar, TT_EQ, tt_iadd(ar, in->val[h], tt_idx(ar, in->lo[h])),
+                  tt_idx(ar, 0));
+    first = first ? tt_binary(ar, TT_AND, first, zero) : zero;
+  }
+  return first;
+}
+
+static int
+vectorized_reduction(const struct tt_stage_schedule *ss)
+{
+  for (int i = 0; i < ss->norder; i++)
+    if (ss->loops[ss->order[i]].reduce &&
+        ss->loops[ss->order[i]].kind == TT_VECTOR)
+      return ss->order[i];
+  return -1;
+}
+
+/* The rest of a nest around accumulators for the points of its spatial
+ * loops: started at the identity or what an earlier block of the reduction
+ * left, kept over the reduction loops inside, stored back. */
+stmt
+tt_lw_accumulate(struct tt_inst *in, int i)
+{
+  struct tt_lowering *lw = in->lw;
+  struct tt_arena *ar = lw->arena;
+  int64_t dims[TT_MAX_LOOPS];
+  int n = 0;
+  for (int j = i; j < in->ss->norder; j++) {
+    int h = in->ss->order[j];
+    if (in->ss->loops[h].reduce)
+      continue;
+    if (n == TT_MAX_DIMS || !tt_lw_layout_distinct(in, h)) {
+      lw->error = "accumulators span a loop whose split leaves a tail further "
+                  "out";
+      return NULL;
+    }
+    dims[n++] = tt_max_extent(in, h);
+  }
+  const struct tt_tensor *out = in->ss->stage->out;
+  const char *name = tt_arena_printf(ar, "%s_acc", out->name);
+  in->acc_vector = vectorized_reduction(in->ss);
+  if (in->acc_vector >= 0) {
+    in->acc_rest = tt_lw_local_tensor(
+        lw, tt_arena_printf(ar, "%s_rest", out->name), out->dtype, n, dims);
+    if (n == TT_MAX_DIMS) {
+      lw->error = "accumulators have too many dimensions";
+      return NULL;
+    }
+    /* Only pieces that fill vectors come here. */
+    const struct tt_loop *v = &in->ss->loops[in->acc_vector];
+    dims[n] = tt_max_extent(in, in->acc_vector);
+    dims[n] = (dims[n] + v->lanes - 1) / v->lanes * v->lanes;
+    n++;
+  }
+  in->acc = tt_lw_local_tensor(lw, name, out->dtype, n, dims);
+  in->acc_position = i;
+  const struct tt_tensor *acc = in->acc, *acc_rest = in->acc_rest;
+  const struct tt_expr *first = first_iteration(in, i);
+  stmt parts[3];
+  parts[0] = sweep_from(in, (struct sweeping){INIT_ACC, i});
+  if (first)
+    parts[0] = tt_if(ar, first, parts[0],
+                     sweep_from(in, (struct sweeping){LOAD_ACC, i}));
+  parts[1] = tt_lw_rest(in, i);
+  parts[2] = sweep_from(in, (struct sweeping){STORE_ACC, i});
+  in->acc = in->acc_rest = NULL;
+  in->acc_vector = -1;
+  stmt st = tt_alloc_stmt(ar, acc, tt_seq(ar, 3, parts));
+  return acc_rest ? tt_alloc_stmt(ar, acc_rest, st) : st;
+}
+
+stmt
+tt_lw_init_target(struct tt_inst *in, int i)
+{
+  return sweep_from(in, (struct sweeping){INIT_TARGET, i});
+}

@@ -6,6 +6,7 @@
  *       vectors, blocks of both and of the reduction, an order of the block
  *       loops, packing of each operand, unrolling; fused with an elementwise
  *       consumer or not
+ *   reduction read along rows   several rows at once, vectors of partial sums
  *   other reductions    accumulators in registers, the reduction unrolled
  *   elementwise         vectors along the last dimension; placed at root,
  *       inlined, or at a loop of its last consumer
@@ -42,6 +43,10 @@ struct rule {
   int k_pack[MAX_OPERANDS];
   bool padded[MAX_OPERANDS]; /* is read outside, with one border value */
   int k_pad[MAX_OPERANDS];
+  /* REDUCTION, and TILED where `k_style` chooses so */
+  bool rows; /* the default is along a row */
+  int vred;  /* reduction axis read with unit stride; -1 */
+  int k_style, k_rmr, k_rw;
   /* ELEMENTWISE */
   int consumer; /* the last stage that reads it */
   int k_place, k_width;
@@ -308,6 +313,74 @@ derive_tiled(struct rules *r, struct rule *rule, const struct tt_stage *st,
     tiled_knobs(r, rule, st);
 }
 
+/* A reduction axis along which every read has stride 1 or none: its loop can
+ * be vectorized, each lane summing for itself. */
+static int
+unit_reduction(const struct rules *r, const struct tt_stage *st,
+               const struct tt_access *acc, int nacc)
+{
+  bool exact = !tt_dtype_is_float(st->out->dtype) ||
+               (st->red != TT_RED_SUM && st->red != TT_RED_PROD);
+  if (!lanes_of(r, st) || (r->strict_fp && !exact))
+    return -1;
+  int best = -1;
+  for (int a = st->nspatial; a < st->nspatial + st->nreduce; a++) {
+    int unit = 0, bad = 0;
+    for (int i = 0; i < nacc; i++) {
+      unit += acc[i].stride[a] == 1;
+      bad += acc[i].stride[a] != 1 && acc[i].stride[a] != 0;
+    }
+    if (unit && !bad && axis_extent(st, a) >= lanes_of(r, st) &&
+        (best < 0 || axis_extent(st, a) > axis_extent(st, best)))
+      best = a;
+  }
+  return best;
+}
+
+/* How often an operand that the vector axis reads badly is read again: when
+ * seldom, packing it does not pay, and summing along a row is better. */
+static bool
+rows_are_better(const struct rule *rule, const struct tt_stage *st,
+                const struct tt_access *acc, int nacc)
+{
+  if (!rule->nvec)
+    return true;
+  for (int i = 0; i < nacc; i++) {
+    int64_t stride = acc[i].stride[rule->vec[0]], again = 1;
+    if (stride == 0 || stride == 1)
+      continue;
+    for (int a = 0; a < st->nspatial; a++)
+      if (acc[i].stride[a] == 0)
+        again *= axis_extent(st, a);
+    if (again < 16)
+      return true;
+  }
+  return false;
+}
+
+static void
+derive_reduction(struct rules *r, struct rule *rule, const struct tt_stage *st,
+                 bool better)
+{
+  int64_t v[16];
+  if (rule->kaxis < 0)
+    rule->kaxis = longest_reduction(st);
+  if (!rule->open)
+    return;
+  if (rule->vred < 0) {
+    int n = UP_TO(unrolls, axis_extent(st, rule->kaxis), v);
+    rule->k_ku = add_knob(r, rule->stage, "ku", TT_KNOB_FACTOR, n, v, 4);
+    return;
+  }
+  if (rule->nvec)
+    rule->k_style = add_choice(r, rule->stage, "rows", 2, better);
+  int64_t rows = rule->row[0] < 0 ? 1 : axis_extent(st, rule->row[0]);
+  int n = UP_TO(unrolls, rows, v);
+  rule->k_rmr = add_knob(r, rule->stage, "rmr", TT_KNOB_FACTOR, n, v, 4);
+  n = UP_TO(unrolls, axis_extent(st, rule->vred) / lanes_of(r, st), v);
+  rule->k_rw = add_knob(r, rule->stage, "rw", TT_KNOB_FACTOR, n, v, 4);
+}
+
 static int
 last_reader(const struct tt_program *p, int stage)
 {
@@ -329,8 +402,9 @@ derive(struct rules *r, int stage, double share)
   rule->open = share >= 0.01 && !st->prepare;
   rule->k_vec = rule->k_row = rule->k_mr = rule->k_nr = rule->k_mc =
       rule->k_nc = rule->k_kc = rule->k_ku = rule->k_order = rule->k_fuse =
-          rule->k_place = rule->k_width = -1;
-  rule->epilogue = rule->kaxis = rule->consumer = -1;
+          rule->k_place = rule->k_width = rule->k_style = rule->k_rmr =
+              rule->k_rw = -1;
+  rule->epilogue = rule->kaxis = rule->consumer = rule->vred = -1;
   for (int i = 0; i < MAX_OPERANDS; i++)
     rule->k_pack[i] = -1;
   if (st->red == TT_RED_NONE) {
@@ -347,15 +421,13 @@ derive(struct rules *r, int stage, double share)
   struct tt_access acc[TT_MAX_ACCESSES];
   int nacc = tt_accesses(r->arena, st, st->value, acc);
   find_axes(r, rule, st, acc, nacc);
+  rule->vred = unit_reduction(r, st, acc, nacc);
   rule->kind = rule->nvec ? TILED : REDUCTION;
+  rule->rows = rule->vred >= 0 && rows_are_better(rule, st, acc, nacc);
   if (rule->kind == TILED)
     derive_tiled(r, rule, st, acc, nacc);
-  else if (rule->open) {
-    rule->kaxis = longest_reduction(st);
-    int64_t v[8];
-    int n = UP_TO(unrolls, axis_extent(st, rule->kaxis), v);
-    rule->k_ku = add_knob(r, stage, "ku", TT_KNOB_FACTOR, n, v, 4);
-  }
+  if (rule->kind == REDUCTION || rule->vred >= 0)
+    derive_reduction(r, rule, st, rule->rows);
 }
 
 struct tt_space *
@@ -588,9 +660,50 @@ apply_tiled(struct apply *ap, const struct rule *rule)
   return true;
 }
 
+/* Sums along rows, several rows at once: lanes are partial sums. */
+static bool
+apply_rows(struct apply *ap, const struct rule *rule)
+{
+  struct tt_schedule *s = ap->s;
+  const struct rules *r = ap->r;
+  int stage = rule->stage;
+  const struct tt_stage *st = r->program->stages[stage];
+  int lanes = lanes_of(r, st);
+  int u = rule->row[0];
+  int64_t rows = u < 0 ? 1 : axis_extent(st, u);
+  int64_t mr = min64(rows, value_of(r, ap->config, rule->k_rmr, 1));
+  int64_t w = min64(axis_extent(st, rule->vred) / lanes,
+                    value_of(r, ap->config, rule->k_rw, 4));
+  if (mr * w + w + 1 > r->target.registers)
+    return false;
+  int uo = u, ur = -1, ko, kv, order[TT_MAX_LOOPS], n = 0;
+  if (mr > 1 && (ur = split(ap, stage, u, mr, "_r", &uo)) < 0)
+    return false;
+  if ((kv = split(ap, stage, rule->vred, w * lanes, "_v", &ko)) < 0)
+    return false;
+  for (int a = 0; a < st->nspatial; a++)
+    if (a != u)
+      order[n++] = a;
+  if (u >= 0)
+    order[n++] = uo;
+  int acc = n ? order[n - 1] : TT_OUTSIDE;
+  for (int a = st->nspatial; a < st->nspatial + st->nreduce; a++)
+    if (a != rule->vred)
+      order[n++] = a;
+  order[n++] = ko;
+  if (ur >= 0)
+    order[n++] = ur;
+  order[n++] = kv;
+  return tt_reorder(s, stage, n, order) && tt_cache_write(s, stage, acc) &&
+         (ur < 0 || tt_unroll(s, stage, ur)) &&
+         tt_vectorize(s, stage, kv, lanes);
+}
+
 static bool
 apply_reduction(struct apply *ap, const struct rule *rule)
 {
+  if (rule->vred >= 0)
+    return apply_rows(ap, rule);
   const struct tt_stage *st = ap->r->program->stages[rule->stage];
   int at = st->nspatial - 1;
   if (!tt_cache_write(ap->s, rule->stage, at < 0 ? TT_OUTSIDE : at))
@@ -599,6 +712,7 @@ apply_reduction(struct apply *ap, const struct rule *rule)
   if (u <= 1)
     return true;
   int outer, inner = split(ap, rule->stage, rule->kaxis, u, "_u", &outer);
+  /* Split in place, so the order of the sum stays. */
   return inner >= 0 && tt_unroll(ap->s, rule->stage, inner);
 }
 
@@ -679,7 +793,9 @@ tt_space_schedule(struct tt_arena *arena, const struct tt_space *space,
      * what is left of it is done here, after that. */
     switch (rule->kind) {
     case TILED:
-      ok = apply_tiled(&ap, rule);
+      ok = value_of(r, config, rule->k_style, rule->rows)
+               ? apply_rows(&ap, rule)
+               : apply_tiled(&ap, rule);
       break;
     case REDUCTION:
       ok = apply_reduction(&ap, rule);

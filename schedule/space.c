@@ -258,7 +258,7 @@ tiled_knobs(struct rules *r, struct rule *rule, const struct tt_stage *st)
   if (mr > 14)
     mr = 14;
   /* Rows that divide evenly leave no tail. */
-  for (int m = mr; m > mr - 3 && m > 1; m--)
+  for (int m = mr; m >= mr - 1 && m > 1; m--)
     if (re % m == 0) {
       mr = m;
       break;

@@ -7,7 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONG_CALL 0.5 /* seconds: once is enough */
+/* Seconds.  Filling caches costs a cold call milliseconds: a call that is not
+ * short has a say when losers are judged, a long one is a measurement all the
+ * same, and a very long one the only one. */
+#define SHORT_CALL 0.01
+#define LONG_CALL 0.05
+#define VERY_LONG_CALL 0.5
 
 struct tt_timing_options
 tt_timing_defaults(void)
@@ -81,11 +86,14 @@ static bool
 loses(const struct tt_timing *t, const struct tt_timing_options *o)
 {
   double min = tt_timing_min(t);
-  if (o->best <= 0 || !t->n)
+  int n = t->n;
+  if (o->best <= 0 || !n)
     return false;
   if (o->first > 0 && o->first < min)
     min = o->first;
-  double limit = t->n == 1 ? 2.0 : t->n == 2 ? 1.25 : 1.1;
+  if (o->first > SHORT_CALL && o->first <= LONG_CALL)
+    n++;
+  double limit = n == 1 ? 2.0 : n == 2 ? 1.25 : 1.1;
   return min > limit * o->best;
 }
 
@@ -95,7 +103,7 @@ is_done(const struct tt_timing *t, const struct tt_timing_options *o,
 {
   double min = tt_timing_min(t);
   bool close = o->best <= 0 || min < 1.05 * o->best;
-  if (t->n == TT_MAX_REPEATS || min >= 2 * LONG_CALL)
+  if (t->n == TT_MAX_REPEATS || min >= VERY_LONG_CALL)
     return true;
   if (t->n >= 3 && tt_timing_spread(t) <= o->spread)
     return true;
@@ -108,11 +116,16 @@ tt_time_calls(const struct tt_timed *f, const struct tt_timing_options *o,
 {
   memset(out, 0, sizeof *out);
   out->inner = 1;
-  /* A cold call exaggerates by what filling caches costs: milliseconds. */
-  if (o->first > LONG_CALL ||
-      (o->best > 0 && o->first > 0.01 && o->first > 4 * o->best)) {
+  if (o->first > LONG_CALL)
     out->times[out->n++] = o->first;
+  if (o->first > VERY_LONG_CALL) {
     out->gave_up = o->best > 0 && o->first > o->best;
+    return;
+  }
+  if (o->best > 0 && o->first > 2 * o->best + SHORT_CALL) {
+    out->times[0] = o->first;
+    out->n = 1;
+    out->gave_up = true;
     return;
   }
   double start = f->now(f->ctx);

@@ -33,8 +33,8 @@ struct tt_timing {
   bool gave_up; /* clearly slower than the best: fewer repeats */
 };
 
-/* Times one function. A call of more than half a second whose first call
- * was timed is not called again; that time is the only one. */
+/* Times one function.  The first call counts as a measurement when it took
+ * more than 50 ms, and is the only one when it took half a second. */
 void tt_time_calls(const struct tt_timed *, const struct tt_timing_options *,
                    struct tt_timing *out);
 /* Times n <= TT_MAX_DUEL functions in turns (A B C A B C ...), so that slow

@@ -573,13 +573,18 @@ test_timing_losers(void **state)
 {
   (void)state;
   struct fake slow = {.cost = 50e-3};
-  struct tt_timing t = fake_time(&slow, 20e-3, 51e-3);
+  struct tt_timing t = fake_time(&slow, 20e-3, 0);
   assert_true(t.gave_up);
   assert_int_equal(t.n, 1);
   slow = (struct fake){.cost = 26e-3};
-  t = fake_time(&slow, 20e-3, 30e-3);
+  t = fake_time(&slow, 20e-3, 9e-3);
+  assert_false(t.gave_up);
+  t = fake_time(&slow, 20e-3, 0);
   assert_true(t.gave_up);
   assert_int_equal(t.n, 2);
+  t = fake_time(&slow, 20e-3, 30e-3);
+  assert_true(t.gave_up);
+  assert_int_equal(t.n, 1);
   /* One interruption does not condemn. */
   static const double once[] = {30e-3};
   slow = (struct fake){.cost = 20e-3, .extra = once, .nextra = 1};
@@ -592,6 +597,11 @@ test_timing_losers(void **state)
   assert_true(t.gave_up);
   assert_int_equal(slow.calls, 0);
   assert_true(near(tt_timing_min(&t), 100e-3));
+  slow = (struct fake){.cost = 0.2};
+  t = fake_time(&slow, 0, 0.21);
+  assert_int_equal(slow.calls, 1);
+  assert_int_equal(t.n, 2);
+  assert_true(near(tt_timing_min(&t), 0.2));
   slow = (struct fake){.cost = 2};
   t = fake_time(&slow, 0, 2);
   assert_int_equal(slow.calls, 0);

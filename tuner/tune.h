@@ -14,28 +14,63 @@ enum tt_model { TT_MODEL_GBT, TT_MODEL_NONE };
 struct tt_progress { /* passed to the callback after each trial */
   int trials, max_trials;
   double elapsed, max_seconds;
-  double best, plain;  /* seconds a call; best 0: none yet */
-  double flops;        /* of a call */
+  double best, plain; /* seconds a call; best 0: none yet */
+  double flops;       /* of a call */
   int outcomes[TT_NOUTCOMES];
-  const char *phase;   /* "building", "measuring", "learning", "finalists" */
+  const char *phase; /* "building", "measuring", "learning", "finalists" */
 };
 typedef void tt_progress_fn(void *ctx, const struct tt_progress *);
 
+/* What the loop calls to measure and for its space; the signatures are those
+ * of measure.h and schedule.h.  Tests put others in their place. */
+struct tt_measure_ops {
+  struct tt_measurer *(*open)(const struct tt_program *,
+                              const struct tt_measure_options *,
+                              struct tt_result *plain, const char **error);
+  void (*close)(struct tt_measurer *);
+  bool (*measure)(struct tt_measurer *, int n,
+                  struct tt_schedule *const *schedules, double best,
+                  struct tt_result *results, tt_measured_fn *done, void *ctx,
+                  const char **error);
+  bool (*finalists)(struct tt_measurer *, int n,
+                    struct tt_schedule *const *schedules,
+                    struct tt_result *results, const char **error);
+};
+struct tt_space_ops {
+  struct tt_space *(*open)(struct tt_arena *, const struct tt_program *,
+                           const struct tt_target_model *, bool strict_fp);
+  struct tt_schedule *(*schedule)(struct tt_arena *, const struct tt_space *,
+                                  const int *config);
+  void (*initial)(const struct tt_space *, int *config);
+};
+extern const struct tt_measure_ops tt_real_measure;
+extern const struct tt_space_ops tt_derived_space;
+
+/* The search is a function of the seed, of the records resumed and of the
+ * times measured.  Budgets: the loop ends when the first of them is spent.
+ * Records of an earlier run that did not finish count as trials; with
+ * `retune` they are only learned from.  The time includes the building of the
+ * plain loops and the finalists' turns, and is kept to about a second. */
 struct tt_tune_options {
-  int trials;          /* budget; < 0: unlimited */
-  double seconds;      /* budget; <= 0: unlimited */
+  int trials;     /* budget; < 0: unlimited; 0: the default schedule,
+                     nothing is measured and history is not asked */
+  double seconds; /* budget; <= 0: unlimited */
   uint64_t seed;
   enum tt_search search;
   enum tt_model model;
   struct tt_target_model target;
   bool strict_fp;
-  bool retune;         /* do not reuse a finished record */
+  bool retune; /* do not reuse a finished record (which is reused
+                  whatever its budget was) but search on from it */
   struct tt_measure_options measure;
   struct tt_history *history; /* NULL: none */
   struct tt_workload workload;
   tt_progress_fn *progress; /* NULL: none */
   void *progress_ctx;
-  const volatile sig_atomic_t *interrupted; /* set by SIGINT: stop, keep best */
+  const volatile sig_atomic_t *interrupted; /* set by SIGINT: stop, keep best;
+                                               NULL: never */
+  const struct tt_measure_ops *measure_ops; /* NULL: tt_real_measure */
+  const struct tt_space_ops *space_ops;     /* NULL: tt_derived_space */
 };
 
 enum tt_tune_status {
@@ -49,9 +84,10 @@ enum tt_tune_status {
 struct tt_tuned {
   enum tt_tune_status status;
   struct tt_schedule *schedule; /* the winner, in the arena; may be the
-                                   default schedule */
+                                   default schedule; NULL: TT_NO_CANDIDATE, or
+                                   TT_TOOLCHAIN before anything was measured */
   double seconds, plain_seconds, max_error;
-  bool checked;
+  bool checked; /* its result was compared with the reference */
   struct tt_progress final;
   const char *error;   /* owned by the arena */
   const char *warning; /* history could not be written, ...; or NULL */

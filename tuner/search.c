@@ -1,0 +1,593 @@
+/* Random search and simulated annealing over configurations (section 3.3).
+ *
+ * Invariant: an entry that is taken was proposed or measured and is never
+ * proposed again; one found illegal is never looked at again.  All choices
+ * come from one generator, so that a search is a function of its seed, of the
+ * calls and of the model's scores.
+ */
+#include "config.h"
+#include "tuner/search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/arena.h"
+#include "tuner/search_set.h"
+
+enum {
+  SEED_CHAINS = 16,    /* chains moved to the best measured ones */
+  BLIND_TRIES = 300,   /* random draws in a row before going in order */
+  LONG_TRIES = 20000,  /* the same in a space too large to go through */
+  NEIGHBOUR_TRIES = 40 /* for each neighbour of a seed */
+};
+static const double largest_walk = 1 << 20;
+
+const struct tt_search_params tt_search_defaults = {
+    .chains = 128,
+    .steps = 500,
+    .patience = 50,
+    .evaluations = 16384,
+    .epsilon = 0.05,
+    .lambda = 3,
+    .alpha = 0.3,
+};
+
+struct tt_searcher {
+  struct tt_search_space space;
+  struct tt_search_params params;
+  struct tt_seen_set seen;
+  uint64_t random;
+  int epoch;
+  long illegal;
+  double size;   /* configurations in the space */
+  double walked; /* visited in order */
+  int *cursor;   /* the next in order */
+  bool exhausted;
+  bool started;
+  int *chain;      /* entry of each chain's position */
+  int *next;       /* entry it may move to, -1: none */
+  int *config;     /* scratch: one configuration */
+  float *rows;     /* scratch: chains rows */
+  int *pending;    /* scratch: entries of the rows */
+  float *scores;   /* scratch */
+  int evaluations; /* of this round */
+};
+
+/* ---- randomness -------------------------------------------------------- */
+
+static uint64_t
+draw(struct tt_searcher *s)
+{
+  uint64_t x = s->random += 0x9e3779b97f4a7c15u;
+
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+/* 0..n-1 */
+static int
+below(struct tt_searcher *s, int n)
+{
+  return (int)(((draw(s) >> 32) * (uint64_t)n) >> 32);
+}
+
+/* 0 <= x < 1 */
+static double
+unit(struct tt_searcher *s)
+{
+  return (double)(draw(s) >> 11) * 0x1p-53;
+}
+
+/* ---- life -------------------------------------------------------------- */
+
+struct tt_searcher *
+tt_searcher_new(const struct tt_search_space *space,
+                const struct tt_search_params *params, uint64_t seed)
+{
+  struct tt_searcher *s = tt_xmalloc(sizeof *s);
+  size_t chains = (size_t)params->chains, knobs = (size_t)space->nknobs + 1;
+
+  memset(s, 0, sizeof *s);
+  s->space = *space;
+  s->params = *params;
+  s->random = seed * 0x2545f4914f6cdd1du + 0x1234567;
+  tt_seen_init(&s->seen, space->nknobs);
+  s->size = 1;
+  for (int i = 0; i < space->nknobs; i++)
+    s->size *= space->sizes[i];
+  s->cursor = tt_xmalloc(knobs * sizeof *s->cursor);
+  s->config = tt_xmalloc(knobs * sizeof *s->config);
+  for (int i = 0; i < space->nknobs; i++)
+    s->cursor[i] = below(s, space->sizes[i]);
+  s->chain = tt_xmalloc(chains * sizeof *s->chain);
+  s->next = tt_xmalloc(chains * sizeof *s->next);
+  s->pending = tt_xmalloc(chains * sizeof *s->pending);
+  s->scores = tt_xmalloc(chains * sizeof *s->scores);
+  s->rows = tt_xmalloc((chains + 1) * (size_t)space->width * sizeof *s->rows);
+  return s;
+}
+
+void
+tt_searcher_free(struct tt_searcher *s)
+{
+  if (s == NULL)
+    return;
+  tt_seen_free(&s->seen);
+  free(s->cursor);
+  free(s->config);
+  free(s->chain);
+  free(s->next);
+  free(s->pending);
+  free(s->scores);
+  free(s->rows);
+  free(s);
+}
+
+void
+tt_searcher_know(struct tt_searcher *s, const int *config)
+{
+  s->seen.entries[tt_seen_find(&s->seen, config)].taken = true;
+}
+
+void
+tt_searcher_counts(const struct tt_searcher *s, long *seen, long *illegal)
+{
+  *seen = s->seen.n;
+  *illegal = s->illegal;
+}
+
+/* ---- one configuration ------------------------------------------------- */
+
+/* Is the entry legal?  Its features are left in `row`. */
+static bool
+look(struct tt_searcher *s, int entry, float *row)
+{
+  bool ok =
+      s->space.features(s->space.ctx, tt_seen_config(&s->seen, entry), row);
+
+  s->seen.entries[entry].legal = ok;
+  s->seen.entries[entry].illegal = !ok;
+  s->illegal += !ok;
+  return ok;
+}
+
+/* May the entry be proposed, as far as is known without a last look? */
+static bool
+open_entry(struct tt_searcher *s, int entry)
+{
+  const struct tt_seen *e = &s->seen.entries[entry];
+
+  if (e->taken || e->illegal)
+    return false;
+  return e->legal || look(s, entry, s->rows);
+}
+
+/* Propose an open entry: copy it to `out`.  false: it was no news. */
+static bool
+take(struct tt_searcher *s, int entry, int *out)
+{
+  const int *config = tt_seen_config(&s->seen, entry);
+
+  s->seen.entries[entry].taken = true;
+  if (s->space.fresh != NULL && !s->space.fresh(s->space.ctx, config))
+    return false;
+  if (s->space.nknobs > 0)
+    memcpy(out, config, (size_t)s->space.nknobs * sizeof *out);
+  return true;
+}
+
+static void
+draw_config(struct tt_searcher *s, int *config)
+{
+  for (int i = 0; i < s->space.nknobs; i++)
+    config[i] = below(s, s->space.sizes[i]);
+}
+
+/* ---- random search ----------------------------------------------------- */
+
+static void
+advance(struct tt_searcher *s)
+{
+  for (int i = 0; i < s->space.nknobs; i++) {
+    s->cursor[i] = (s->cursor[i] + 1) % s->space.sizes[i];
+    /* Wrapped around to a value not its first: the walk is over when all
+     * configurations were counted, wherever it began. */
+    if (s->cursor[i] != 0)
+      break;
+  }
+  s->walked++;
+}
+
+/* Go through the space in order for one that is open. */
+static bool
+walk(struct tt_searcher *s, int *out)
+{
+  while (s->walked < s->size) {
+    int entry = tt_seen_find(&s->seen, s->cursor);
+    advance(s);
+    if (open_entry(s, entry) && take(s, entry, out))
+      return true;
+  }
+  s->exhausted = true;
+  return false;
+}
+
+static bool
+random_one(struct tt_searcher *s, int *out)
+{
+  bool small = s->size <= largest_walk;
+  int tries = small ? BLIND_TRIES : LONG_TRIES;
+
+  if (s->exhausted)
+    return false;
+  for (int i = 0; i < tries; i++) {
+    draw_config(s, s->config);
+    int entry = tt_seen_find(&s->seen, s->config);
+    if (open_entry(s, entry) && take(s, entry, out))
+      return true;
+  }
+  if (small)
+    return walk(s, out);
+  s->exhausted = true;
+  return false;
+}
+
+int
+tt_search_random(struct tt_searcher *s, int n, int *out)
+{
+  int got = 0;
+
+  while (got < n && random_one(s, out + (long)got * s->space.nknobs))
+    got++;
+  return got;
+}
+
+/* ---- moves ------------------------------------------------------------- */
+
+/* Change one knob of `config`; of a factor half of the time by a step. */
+static void
+change_knob(struct tt_searcher *s, int *config)
+{
+  int k, n, step, v;
+
+  for (int tries = 0; tries < 64; tries++) {
+    k = below(s, s->space.nknobs);
+    n = s->space.sizes[k];
+    if (n < 2)
+      continue;
+    v = config[k];
+    if (s->space.ordered[k] && n > 3 && below(s, 2)) {
+      step = 1 + below(s, 2);
+      v += below(s, 2) ? step : -step;
+      if (v < 0 || v >= n)
+        continue;
+    } else {
+      v = below(s, n - 1);
+      v += v >= config[k];
+    }
+    config[k] = v;
+    return;
+  }
+}
+
+static void
+neighbour(struct tt_searcher *s, const int *from, int *to)
+{
+  if (s->space.nknobs == 0)
+    return;
+  memcpy(to, from, (size_t)s->space.nknobs * sizeof *to);
+  change_knob(s, to);
+  if (below(s, 8) == 0)
+    change_knob(s, to);
+}
+
+/* Without a model: neighbours of what is known to be good. */
+static int
+neighbours(struct tt_searcher *s, int nseeds, const int *seeds, int n, int *out)
+{
+  int got = 0, k = s->space.nknobs;
+
+  for (int i = 0; i < n * NEIGHBOUR_TRIES && got < n && k > 0; i++) {
+    int a = below(s, nseeds), b = below(s, nseeds);
+    neighbour(s, seeds + (long)(a < b ? a : b) * k, s->config);
+    int entry = tt_seen_find(&s->seen, s->config);
+    if (open_entry(s, entry) && take(s, entry, out + (long)got * k))
+      got++;
+  }
+  return got;
+}
+
+/* ---- annealing --------------------------------------------------------- */
+
+/* Scores of the best open candidates of a round, to see whether it still
+ * finds better ones. */
+struct top {
+  int n, cap;
+  float *scores;
+};
+
+static bool
+top_add(struct top *t, float score)
+{
+  int least = 0;
+
+  if (t->n < t->cap) {
+    t->scores[t->n++] = score;
+    return true;
+  }
+  for (int i = 1; i < t->n; i++)
+    if (t->scores[i] < t->scores[least])
+      least = i;
+  if (t->n == 0 || score <= t->scores[least])
+    return false;
+  t->scores[least] = score;
+  return true;
+}
+
+/* Put the entry in line for a score unless it has one of this round or is
+ * illegal. */
+static void
+enqueue(struct tt_searcher *s, int entry, int *n)
+{
+  struct tt_seen *e = &s->seen.entries[entry];
+
+  if (e->illegal || e->epoch == s->epoch)
+    return;
+  if (!look(s, entry, s->rows + (long)*n * s->space.width))
+    return;
+  e->epoch = s->epoch;
+  s->pending[(*n)++] = entry;
+}
+
+/* Score what is in line.  *better: a new one is among the best. */
+static bool
+score_pending(struct tt_searcher *s, struct tt_cost_model *m, int n,
+              struct top *top, bool *better, const char **error)
+{
+  if (!m->ops->predict(m, n, s->space.width, s->rows, s->scores, error))
+    return false;
+  for (int i = 0; i < n; i++) {
+    struct tt_seen *e = &s->seen.entries[s->pending[i]];
+    e->score = isfinite(s->scores[i]) ? s->scores[i] : -1e30f;
+    if (!e->taken && top_add(top, e->score))
+      *better = true;
+  }
+  s->evaluations += n;
+  return true;
+}
+
+/* The first call draws the chains; each call moves some to the seeds. */
+static void
+place_chains(struct tt_searcher *s, int nseeds, const int *seeds)
+{
+  int k = s->space.nknobs, from = nseeds < SEED_CHAINS ? nseeds : SEED_CHAINS;
+
+  if (from > s->params.chains)
+    from = s->params.chains;
+  if (!s->started)
+    for (int i = 0; i < s->params.chains; i++) {
+      draw_config(s, s->config);
+      s->chain[i] = tt_seen_find(&s->seen, s->config);
+    }
+  s->started = true;
+  for (int i = 0; i < from; i++)
+    s->chain[i] = tt_seen_find(&s->seen, seeds + (long)i * k);
+}
+
+static float
+score_of(const struct tt_searcher *s, int entry)
+{
+  const struct tt_seen *e = &s->seen.entries[entry];
+
+  return e->illegal ? -INFINITY : e->score;
+}
+
+/* Move the chains whose next position is accepted at temperature t. */
+static void
+accept(struct tt_searcher *s, double t)
+{
+  for (int i = 0; i < s->params.chains; i++) {
+    float new = score_of(s, s->next[i]), old = score_of(s, s->chain[i]);
+    double p;
+    if (new == -INFINITY)
+      p = 0;
+    else if (old == -INFINITY)
+      p = 1;
+    else
+      p = exp(fmin(((double)new - (double)old) / (t + 1e-5), 1));
+    if (unit(s) < p)
+      s->chain[i] = s->next[i];
+  }
+}
+
+static bool
+anneal(struct tt_searcher *s, struct tt_cost_model *m, struct top *top,
+       const char **error)
+{
+  int n = 0, last = 0;
+  bool better = false;
+
+  for (int i = 0; i < s->params.chains; i++)
+    enqueue(s, s->chain[i], &n);
+  if (!score_pending(s, m, n, top, &better, error))
+    return false;
+  for (int step = 0; step < s->params.steps; step++) {
+    n = 0;
+    better = false;
+    for (int i = 0; i < s->params.chains; i++) {
+      neighbour(s, tt_seen_config(&s->seen, s->chain[i]), s->config);
+      s->next[i] = tt_seen_find(&s->seen, s->config);
+      enqueue(s, s->next[i], &n);
+    }
+    if (!score_pending(s, m, n, top, &better, error))
+      return false;
+    accept(s, 1 - (double)step / s->params.steps);
+    if (better)
+      last = step;
+    if (step - last >= s->params.patience ||
+        s->evaluations >= s->params.evaluations)
+      break;
+  }
+  return true;
+}
+
+/* ---- picking a batch --------------------------------------------------- */
+
+static int
+by_score(const void *a, const void *b, void *ctx)
+{
+  const struct tt_searcher *s = ctx;
+  int x = *(const int *)a, y = *(const int *)b;
+  float fx = s->seen.entries[x].score, fy = s->seen.entries[y].score;
+
+  return fx > fy ? -1 : fx < fy ? 1 : (x > y) - (x < y);
+}
+
+/* The open entries scored in this round, best first, at most `max`; the
+ * caller frees *out. */
+static int
+candidates(struct tt_searcher *s, int max, int **out)
+{
+  TT_VEC(int) v = {0};
+
+  for (int i = 0; i < s->seen.n; i++) {
+    const struct tt_seen *e = &s->seen.entries[i];
+    if (e->epoch == s->epoch && !e->taken && !e->illegal)
+      TT_PUSH(v, i);
+  }
+  if (v.n > 0)
+    qsort_r(v.items, (size_t)v.n, sizeof *v.items, by_score, s);
+  *out = v.items;
+  return v.n < max ? v.n : max;
+}
+
+/* Which values of each knob the batch has already. */
+struct cover {
+  bool *has; /* all knobs in a row */
+  int *at;   /* where each knob begins */
+};
+
+static double
+news(const struct tt_searcher *s, const struct cover *c, int entry)
+{
+  const int *config = tt_seen_config(&s->seen, entry);
+  int n = 0;
+
+  for (int k = 0; k < s->space.nknobs; k++)
+    n += !c->has[c->at[k] + config[k]];
+  return (double)n / (s->space.nknobs > 0 ? s->space.nknobs : 1);
+}
+
+static void
+cover_add(const struct tt_searcher *s, struct cover *c, int entry)
+{
+  const int *config = tt_seen_config(&s->seen, entry);
+
+  for (int k = 0; k < s->space.nknobs; k++)
+    c->has[c->at[k] + config[k]] = true;
+}
+
+/* Maximize greedily the sum of scores (from 0 to 1 over the candidates) and
+ * alpha times the share of values that are new: equation 3. */
+static int
+pick_diverse(struct tt_searcher *s, struct cover *c, int ncand, int *cand,
+             int n, int *out)
+{
+  float hi = ncand > 0 ? s->seen.entries[cand[0]].score : 0;
+  float lo = ncand > 0 ? s->seen.entries[cand[ncand - 1]].score : 0;
+  float range = hi > lo ? hi - lo : 1;
+  int got = 0, best;
+
+  while (got < n) {
+    double most = -1, value;
+    best = -1;
+    for (int i = 0; i < ncand; i++) {
+      if (cand[i] < 0)
+        continue;
+      value = (double)((s->seen.entries[cand[i]].score - lo) / range) +
+              s->params.alpha * news(s, c, cand[i]);
+      if (value > most) {
+        most = value;
+        best = i;
+      }
+    }
+    if (best < 0)
+      break;
+    if (take(s, cand[best], out + (long)got * s->space.nknobs)) {
+      cover_add(s, c, cand[best]);
+      got++;
+    }
+    cand[best] = -1;
+  }
+  return got;
+}
+
+static int
+pick(struct tt_searcher *s, int n, int *out)
+{
+  struct cover c;
+  int *cand, ncand, got, total = 0;
+
+  c.at = tt_xmalloc(((size_t)s->space.nknobs + 1) * sizeof *c.at);
+  for (int k = 0; k < s->space.nknobs; k++) {
+    c.at[k] = total;
+    total += s->space.sizes[k];
+  }
+  c.has = tt_xmalloc((size_t)total + 1);
+  memset(c.has, 0, (size_t)total + 1);
+  ncand = candidates(s, n * s->params.lambda, &cand);
+  got = pick_diverse(s, &c, ncand, cand, n, out);
+  free(cand);
+  free(c.has);
+  free(c.at);
+  return got;
+}
+
+/* A search of hours sees more than memory should hold: keep what was taken
+ * and where the chains are.  What was illegal may be looked at again. */
+static void
+forget(struct tt_searcher *s)
+{
+  struct tt_seen_set old = s->seen;
+
+  if (old.n <= REMEMBERED)
+    return;
+  tt_seen_init(&s->seen, s->space.nknobs);
+  for (int i = 0; i < old.n; i++)
+    if (old.entries[i].taken) {
+      int entry = tt_seen_find(&s->seen, tt_seen_config(&old, i));
+      s->seen.entries[entry] = old.entries[i];
+    }
+  for (int i = 0; s->started && i < s->params.chains; i++)
+    s->chain[i] = tt_seen_find(&s->seen, tt_seen_config(&old, s->chain[i]));
+  tt_seen_free(&old);
+}
+
+int
+tt_search_anneal(struct tt_searcher *s, struct tt_cost_model *m, int nseeds,
+                 const int *seeds, int n, int *out, const char **error)
+{
+  int random = (int)(s->params.epsilon * n + 0.5), got = 0;
+  struct top top = {0, n * s->params.lambda, NULL};
+  bool ok;
+
+  if (random == 0 && s->params.epsilon > 0 && n > 4)
+    random = 1;
+  if (m == NULL && nseeds > 0)
+    got = neighbours(s, nseeds, seeds, n - random, out);
+  if (m != NULL && s->space.nknobs > 0 && !s->exhausted) {
+    forget(s);
+    s->epoch++;
+    s->evaluations = 0;
+    place_chains(s, nseeds, seeds);
+    top.scores = tt_xmalloc((size_t)top.cap * sizeof *top.scores);
+    ok = anneal(s, m, &top, error);
+    free(top.scores);
+    if (!ok)
+      return -1;
+    got = pick(s, n - random, out);
+  }
+  return got + tt_search_random(s, n - got, out + (long)got * s->space.nknobs);
+}

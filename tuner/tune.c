@@ -1,0 +1,777 @@
+/* The tuning loop: Algorithm 1, its budgets, and how it ends.
+ *
+ * Invariant: a result that was measured is in the history, or waits to be
+ * written there, before the next one is looked at; nothing that fails
+ * (history, model, interrupt) loses the best schedule found so far.
+ */
+#include "config.h"
+#include "tuner/tune.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tuner/features.h"
+#include "tuner/search.h"
+#include "tuner/trials.h"
+
+const struct tt_measure_ops tt_real_measure = {
+    tt_measurer_new, tt_measurer_free, tt_measure, tt_measure_finalists};
+const struct tt_space_ops tt_derived_space = {tt_space_new, tt_space_schedule,
+                                              tt_space_default};
+
+enum {
+  FIRST_BATCH = 16,
+  SMALL_BATCH = 8,
+  MAX_BATCH = 32,
+  BATCHES = 10, /* that a time budget should be good for */
+  SEEDS = 16,   /* best configurations given to the search */
+  FINALISTS = 6,
+  FINALIST_TURNS = 12 /* calls of each finalist: what its turns may cost */
+};
+
+struct run {
+  const struct tt_program *program;
+  const struct tt_tune_options *o;
+  const struct tt_measure_ops *measure;
+  const struct tt_space_ops *space_ops;
+  struct tt_arena *arena; /* the caller's: the result */
+  struct tt_arena *mine;  /* the space, pending records */
+  struct tt_arena *score; /* a schedule being scored */
+  struct tt_arena *batch; /* schedules being measured */
+  struct tt_space *space;
+  struct tt_measurer *measurer;
+  struct tt_cost_model *model;
+  struct tt_searcher *searcher;
+  struct tt_trials trials;
+  struct tt_tuned *out;
+  double start, loop_start;
+  int resumed;  /* trials of earlier runs that count */
+  int measured; /* trials of this run */
+  bool timed_out, default_done;
+  /* of the batch */
+  struct tt_schedule *schedules[MAX_BATCH];
+  const char *texts[MAX_BATCH];
+  const int *configs[MAX_BATCH];
+  int nbatch;
+  /* records that the history did not take yet */
+  struct tt_record *pending;
+  int npending, cappending;
+  bool history_failed;
+};
+
+static double
+now(void)
+{
+  struct timespec t;
+
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static bool
+interrupted(const struct run *r)
+{
+  return r->o->interrupted != NULL && *r->o->interrupted;
+}
+
+static void
+report(struct run *r, const char *phase)
+{
+  struct tt_progress *p = &r->out->final;
+
+  p->phase = phase;
+  p->elapsed = now() - r->start;
+  if (r->o->progress != NULL)
+    r->o->progress(r->o->progress_ctx, p);
+}
+
+/* The first warning is the one that explains the others. */
+static void
+warn(struct run *r, const char *format, const char *why)
+{
+  if (r->out->warning == NULL)
+    r->out->warning = tt_arena_printf(r->arena, format, why);
+}
+
+/* ---- history ----------------------------------------------------------- */
+
+static void
+keep_pending(struct run *r, const struct tt_record *record)
+{
+  struct tt_record copy = *record;
+
+  copy.schedule = tt_arena_strdup(r->mine, record->schedule);
+  if (record->config != NULL)
+    copy.config = tt_arena_dup(r->mine, record->config,
+                               (size_t)record->nknobs * sizeof(int));
+  if (record->result.message != NULL)
+    copy.result.message = tt_arena_strdup(r->mine, record->result.message);
+  if (r->npending == r->cappending) {
+    r->cappending = r->cappending ? 2 * r->cappending : 32;
+    r->pending =
+        tt_xrealloc(r->pending, (size_t)r->cappending * sizeof *r->pending);
+  }
+  r->pending[r->npending++] = copy;
+}
+
+/* Write a record now.  After a failure records wait for the end: a locked
+ * file would cost its patience for every one of them. */
+static void
+write_record(struct run *r, const struct tt_record *record)
+{
+  const char *error = NULL;
+
+  if (r->o->history == NULL)
+    return;
+  if (!r->history_failed &&
+      tt_history_add(r->o->history, &r->o->workload, record, &error))
+    return;
+  r->history_failed = true;
+  keep_pending(r, record);
+}
+
+/* The last try for what could not be written. */
+static void
+flush_pending(struct run *r)
+{
+  const char *error = NULL;
+  int i;
+
+  for (i = 0; i < r->npending; i++)
+    if (!tt_history_add(r->o->history, &r->o->workload, &r->pending[i], &error))
+      break;
+  if (i < r->npending)
+    warn(r, "results were not saved: the history %s", error);
+  free(r->pending);
+  r->pending = NULL;
+  r->npending = 0;
+}
+
+static void
+load_records(struct run *r)
+{
+  struct tt_arena *arena;
+  struct tt_record *records;
+  const char *error = NULL;
+  int n;
+
+  if (r->o->history == NULL)
+    return;
+  arena = tt_arena_new();
+  n = tt_history_load(r->o->history, arena, &r->o->workload, &records, &error);
+  if (n < 0)
+    warn(r, "earlier results were not used: the history %s", error);
+  else
+    r->resumed = tt_trials_resume(&r->trials, n, records);
+  tt_arena_free(arena);
+  if (r->o->retune)
+    r->resumed = 0;
+}
+
+static void
+write_finished(struct run *r, const char *text)
+{
+  struct tt_finished f = {.schedule = text,
+                          .seconds = r->out->seconds,
+                          .plain_seconds = r->out->plain_seconds,
+                          .spent = now() - r->start,
+                          .max_error = r->out->max_error,
+                          .trials = r->measured + r->resumed};
+  const char *error = NULL;
+
+  if (r->o->history != NULL && r->npending == 0 &&
+      !tt_history_finish(r->o->history, &r->o->workload, &f, &error))
+    warn(r, "the result was not saved: the history %s", error);
+}
+
+/* ---- reuse ------------------------------------------------------------- */
+
+/* The winner of a program that differed in names: one of the records. */
+static struct tt_schedule *
+find_renamed(struct run *r, const char *text)
+{
+  for (int i = 0; i < r->trials.n; i++)
+    if (tt_same_but_names(r->trials.items[i].text, text))
+      return tt_trial_schedule(&r->trials, r->arena, &r->trials.items[i]);
+  return NULL;
+}
+
+/* A finished record that still applies ends the run before it begins. */
+static bool
+reuse(struct run *r)
+{
+  struct tt_finished f;
+  const char *error = NULL;
+  int found;
+
+  if (r->o->history == NULL || r->o->retune)
+    return false;
+  found =
+      tt_history_finished(r->o->history, r->mine, &r->o->workload, &f, &error);
+  if (found < 0)
+    warn(r, "earlier results were not used: the history %s", error);
+  if (found != 1)
+    return false;
+  r->out->schedule =
+      tt_schedule_of_text(r->arena, r->program, r->o->strict_fp, f.schedule);
+  if (r->out->schedule == NULL) {
+    load_records(r);
+    r->out->schedule = find_renamed(r, f.schedule);
+  }
+  if (r->out->schedule == NULL)
+    return false;
+  r->out->status = TT_REUSED;
+  r->out->seconds = f.seconds;
+  r->out->plain_seconds = f.plain_seconds;
+  r->out->max_error = f.max_error;
+  r->out->checked = true;
+  r->out->final.best = f.seconds;
+  r->out->final.plain = f.plain_seconds;
+  return true;
+}
+
+/* ---- the search -------------------------------------------------------- */
+
+static bool
+space_features(void *ctx, const int *config, float *row)
+{
+  struct run *r = ctx;
+  struct tt_schedule *s;
+
+  tt_arena_reset(r->score);
+  s = r->space_ops->schedule(r->score, r->space, config);
+  if (s == NULL)
+    return false;
+  tt_features(s, &r->o->target, row);
+  return true;
+}
+
+/* Put the configuration's schedule into the batch unless it is one that was
+ * measured, or is in the batch already. */
+static bool
+space_fresh(void *ctx, const int *config)
+{
+  struct run *r = ctx;
+  struct tt_schedule *s = r->space_ops->schedule(r->batch, r->space, config);
+  const char *text;
+
+  if (s == NULL || r->nbatch == MAX_BATCH)
+    return false;
+  text = tt_schedule_text(r->batch, s);
+  if (tt_trials_find(&r->trials, text) != NULL)
+    return false;
+  for (int i = 0; i < r->nbatch; i++)
+    if (strcmp(r->texts[i], text) == 0)
+      return false;
+  r->schedules[r->nbatch] = s;
+  r->texts[r->nbatch] = text;
+  r->configs[r->nbatch] =
+      tt_arena_dup(r->batch, config, (size_t)r->space->nknobs * sizeof *config);
+  r->nbatch++;
+  return true;
+}
+
+static void
+open_search(struct run *r)
+{
+  size_t n = (size_t)r->space->nknobs;
+  int *sizes = TT_ARRAY(r->mine, int, n + 1);
+  bool *ordered = TT_ARRAY(r->mine, bool, n + 1);
+  struct tt_search_params params = tt_search_defaults;
+  struct tt_search_space space = {.nknobs = r->space->nknobs,
+                                  .sizes = sizes,
+                                  .ordered = ordered,
+                                  .width = tt_features_width(),
+                                  .features = space_features,
+                                  .fresh = space_fresh,
+                                  .ctx = r};
+  const char *error = NULL;
+
+  for (size_t i = 0; i < n; i++) {
+    sizes[i] = r->space->knobs[i].n;
+    ordered[i] = r->space->knobs[i].kind == TT_KNOB_FACTOR;
+  }
+  /* Scoring costs in proportion to the stages. */
+  if (r->program->nstages > 8)
+    params.evaluations = params.evaluations * 8 / r->program->nstages;
+  if (params.evaluations < 2 * params.chains)
+    params.evaluations = 2 * params.chains;
+  r->searcher = tt_searcher_new(&space, &params, r->o->seed);
+  for (int i = 0; i < r->trials.n; i++)
+    if (r->trials.items[i].config != NULL)
+      tt_searcher_know(r->searcher, r->trials.items[i].config);
+  switch (r->o->model) {
+  case TT_MODEL_GBT:
+    r->model = tt_gbt_new(1, (unsigned)r->o->seed, &error);
+    if (r->model == NULL)
+      warn(r, "searching without a cost model: %s", error);
+    break;
+  case TT_MODEL_NONE:
+    break;
+  }
+}
+
+/* The configurations of the best trials, best first. */
+static int
+best_configs(struct run *r, int *out)
+{
+  int best[SEEDS], n = tt_trials_best(&r->trials, SEEDS, best), got = 0;
+  size_t k = (size_t)r->space->nknobs;
+
+  for (int i = 0; i < n; i++)
+    if (k > 0 && r->trials.items[best[i]].config != NULL)
+      memcpy(out + (size_t)got++ * k, r->trials.items[best[i]].config,
+             k * sizeof *out);
+  return got;
+}
+
+/* A model that fails is dropped: the search goes on without it. */
+static void
+drop_model(struct run *r, const char *error)
+{
+  warn(r, "the search went on without a cost model: %s", error);
+  r->model->ops->free(r->model);
+  r->model = NULL;
+}
+
+static void
+learn(struct run *r)
+{
+  const char *error = NULL;
+
+  if (r->model == NULL || r->o->search != TT_SEARCH_ANNEAL)
+    return;
+  report(r, "learning");
+  if (!tt_trials_fit(&r->trials, r->model, &error))
+    drop_model(r, error);
+}
+
+/* Fill the batch with up to n more schedules. */
+static void
+propose(struct run *r, int n)
+{
+  int k = r->space->nknobs, nseeds, got;
+  int *seeds = tt_xmalloc(((size_t)SEEDS * (size_t)k + 1) * sizeof *seeds);
+  int *out = tt_xmalloc(((size_t)n * (size_t)k + 1) * sizeof *out);
+  const char *error = NULL;
+
+  nseeds = best_configs(r, seeds);
+  if (r->o->search == TT_SEARCH_RANDOM || nseeds == 0) {
+    tt_search_random(r->searcher, n, out);
+  } else {
+    got =
+        tt_search_anneal(r->searcher, r->model, nseeds, seeds, n, out, &error);
+    if (got < 0) {
+      drop_model(r, error);
+      tt_search_random(r->searcher, n, out);
+    }
+  }
+  free(seeds);
+  free(out);
+}
+
+/* ---- budgets ----------------------------------------------------------- */
+
+static double
+best_seconds(const struct run *r)
+{
+  int best;
+
+  return tt_trials_best(&r->trials, 1, &best)
+             ? r->trials.items[best].result.seconds
+             : 0;
+}
+
+/* What one finalist's turns are thought to cost. */
+static double
+finalist_cost(double seconds)
+{
+  return 0.25 + FINALIST_TURNS * seconds;
+}
+
+/* Time kept back for the finalists: at most a fifth of the budget. */
+static double
+reserve(const struct run *r)
+{
+  double wanted = FINALISTS * finalist_cost(best_seconds(r));
+  double most = 0.2 * r->o->seconds;
+
+  return wanted < most ? wanted : most;
+}
+
+/* Seconds left for trials; a large number without a budget. */
+static double
+time_left(const struct run *r)
+{
+  if (r->o->seconds <= 0)
+    return 1e9;
+  return r->o->seconds - reserve(r) - (now() - r->start);
+}
+
+/* How many trials the next batch should have; 0: the budget is spent.
+ * Without a budget of time this does not depend on times. */
+static int
+next_batch(const struct run *r)
+{
+  double left = time_left(r), rate = 0, spent = now() - r->loop_start;
+  int n = r->measured + r->resumed < 3 * FIRST_BATCH ? FIRST_BATCH : 24;
+  int trials = r->o->trials - r->resumed - r->measured;
+
+  if (r->measured > 0 && spent > 0)
+    rate = r->measured / spent;
+  if (r->o->seconds > 0 && rate == 0)
+    n = SMALL_BATCH;
+  if (r->o->seconds > 0 && rate > 0) {
+    n = (int)(rate * r->o->seconds / BATCHES);
+    n = n < SMALL_BATCH ? SMALL_BATCH : n > MAX_BATCH ? MAX_BATCH : n;
+    if (left * rate < n)
+      n = (int)(left * rate);
+  }
+  if (r->o->seconds > 0 && left <= 0 && r->default_done)
+    return 0;
+  if (r->o->trials >= 0 && trials < n)
+    n = trials;
+  return n > 0 ? n : 0;
+}
+
+/* ---- measuring --------------------------------------------------------- */
+
+static bool
+measured(void *ctx, int i, const struct tt_result *result)
+{
+  struct run *r = ctx;
+  struct tt_progress *p = &r->out->final;
+  struct tt_record record = {.schedule = r->texts[i],
+                             .config = r->configs[i],
+                             .nknobs = r->space->nknobs,
+                             .result = *result};
+
+  if (result->outcome != TT_OUT_CANCELLED) {
+    tt_trials_add(&r->trials, r->schedules[i], r->texts[i], r->configs[i],
+                  result);
+    write_record(r, &record);
+    r->measured++;
+    r->default_done = true;
+    p->trials = r->measured + r->resumed;
+    p->outcomes[result->outcome]++;
+    p->best = best_seconds(r);
+    report(r, "measuring");
+  }
+  r->timed_out = time_left(r) <= 0;
+  return !interrupted(r) && !r->timed_out;
+}
+
+/* false: the toolchain failed. */
+static bool
+measure_batch(struct run *r, const char **error)
+{
+  struct tt_result results[MAX_BATCH];
+
+  memset(results, 0, sizeof results);
+  report(r, "building");
+  return r->measure->measure(r->measurer, r->nbatch, r->schedules,
+                             best_seconds(r), results, measured, r, error);
+}
+
+/* Trials until a budget is spent or the space is exhausted.  false: *error. */
+static bool
+loop(struct run *r, const char **error)
+{
+  int *config = TT_ARRAY(r->mine, int, (size_t)r->space->nknobs + 1), n;
+
+  r->loop_start = now();
+  while (!interrupted(r) && (n = next_batch(r)) > 0) {
+    tt_arena_reset(r->batch);
+    r->nbatch = 0;
+    if (r->measured == 0) {
+      r->space_ops->initial(r->space, config);
+      tt_searcher_know(r->searcher, config);
+      space_fresh(r, config);
+    }
+    if (r->trials.n > 0)
+      learn(r);
+    if (r->nbatch < n && !interrupted(r))
+      propose(r, n - r->nbatch);
+    if (r->nbatch == 0)
+      return true; /* exhausted */
+    if (!measure_batch(r, error))
+      return false;
+    if (r->timed_out)
+      return true;
+  }
+  return true;
+}
+
+/* ---- the end ----------------------------------------------------------- */
+
+struct final {
+  int n;
+  struct tt_schedule *schedules[FINALISTS];
+  const char *texts[FINALISTS];
+  struct tt_result results[FINALISTS];
+};
+
+static bool
+add_final(struct run *r, struct final *f, struct tt_schedule *s,
+          const struct tt_result *result)
+{
+  const char *text;
+
+  if (s == NULL || f->n == FINALISTS)
+    return false;
+  text = tt_schedule_text(r->arena, s);
+  for (int i = 0; i < f->n; i++)
+    if (strcmp(f->texts[i], text) == 0)
+      return false;
+  f->schedules[f->n] = s;
+  f->texts[f->n] = text;
+  f->results[f->n++] = *result;
+  return true;
+}
+
+/* Add the trial with that text if it was right. */
+static void
+add_text(struct run *r, struct final *f, const char *text)
+{
+  const struct tt_trial *t = tt_trials_find(&r->trials, text);
+
+  if (t != NULL && t->result.outcome == TT_OUT_OK)
+    add_final(r, f, tt_trial_schedule(&r->trials, r->arena, t), &t->result);
+}
+
+/* The incumbents: the winner of before, if there is one, and the default. */
+static void
+add_incumbents(struct run *r, struct final *f)
+{
+  int *config = TT_ARRAY(r->mine, int, (size_t)r->space->nknobs + 1);
+  struct tt_schedule *s;
+  struct tt_finished before;
+  const char *error = NULL;
+
+  if (r->o->history != NULL && r->o->retune &&
+      tt_history_finished(r->o->history, r->mine, &r->o->workload, &before,
+                          &error) == 1)
+    add_text(r, f, before.schedule);
+  r->space_ops->initial(r->space, config);
+  s = r->space_ops->schedule(r->mine, r->space, config);
+  if (s != NULL)
+    add_text(r, f, tt_schedule_text(r->mine, s));
+}
+
+/* The best trials; and the plain loops where nothing is clearly better. */
+static void
+add_challengers(struct run *r, struct final *f, int max)
+{
+  int best[FINALISTS], n = tt_trials_best(&r->trials, FINALISTS, best);
+  double plain = r->out->plain_seconds;
+  struct tt_result result = {.outcome = TT_OUT_OK, .seconds = plain};
+  struct tt_trial *t;
+
+  if (plain > 0 && (n == 0 || plain < 1.05 * best_seconds(r)))
+    add_final(r, f, tt_schedule_new(r->arena, r->program, r->o->strict_fp),
+              &result);
+  for (int i = 0; i < n && f->n < max; i++) {
+    t = &r->trials.items[best[i]];
+    add_final(r, f, tt_trial_schedule(&r->trials, r->arena, t), &t->result);
+  }
+}
+
+/* How many finalists the time that is left allows, at least two. */
+static int
+finalists_allowed(const struct run *r)
+{
+  double left = r->o->seconds - (now() - r->start);
+  int n;
+
+  if (r->o->seconds <= 0)
+    return FINALISTS;
+  n = (int)(left / finalist_cost(best_seconds(r)));
+  return n < 2 ? 2 : n > FINALISTS ? FINALISTS : n;
+}
+
+/* Is `a` faster than `b` by more than their noise? */
+static bool
+beats(const struct tt_result *a, const struct tt_result *b)
+{
+  double noise = 0.5 * (a->spread > b->spread ? a->spread : b->spread);
+
+  noise = noise < 0.005 ? 0.005 : noise > 0.05 ? 0.05 : noise;
+  return a->seconds < b->seconds * (1 - noise);
+}
+
+/* The fastest, if it beats the incumbent at 0; -1: none was right. */
+static int
+winner(const struct final *f)
+{
+  int best = -1;
+
+  for (int i = 0; i < f->n; i++)
+    if (f->results[i].outcome == TT_OUT_OK && f->results[i].seconds > 0 &&
+        (best < 0 || f->results[i].seconds < f->results[best].seconds))
+      best = i;
+  if (best > 0 && f->results[0].outcome == TT_OUT_OK &&
+      f->results[0].seconds > 0 && !beats(&f->results[best], &f->results[0]))
+    return 0;
+  return best;
+}
+
+static void
+choose(struct run *r, const struct final *f, int i)
+{
+  r->out->schedule = f->schedules[i];
+  r->out->seconds = f->results[i].seconds;
+  r->out->max_error = f->results[i].max_error;
+  r->out->checked = true;
+  r->out->final.best = r->out->seconds;
+}
+
+/* After an interrupt, or when the toolchain failed: the fastest trial as it
+ * was measured; before any, the default schedule. */
+static void
+best_so_far(struct run *r)
+{
+  struct final f = {0};
+  int best, *config;
+
+  if (tt_trials_best(&r->trials, 1, &best) == 1)
+    add_final(r, &f,
+              tt_trial_schedule(&r->trials, r->arena, &r->trials.items[best]),
+              &r->trials.items[best].result);
+  if (f.n > 0) {
+    choose(r, &f, 0);
+  } else if (r->trials.n == 0) {
+    config = TT_ARRAY(r->mine, int, (size_t)r->space->nknobs + 1);
+    r->space_ops->initial(r->space, config);
+    r->out->schedule = r->space_ops->schedule(r->arena, r->space, config);
+  }
+}
+
+/* Time the finalists in turns and choose.  false: the toolchain failed. */
+static bool
+finish(struct run *r, const char **error)
+{
+  struct final f = {0};
+  int max = finalists_allowed(r), best;
+
+  add_incumbents(r, &f);
+  add_challengers(r, &f, max);
+  if (f.n > 1) {
+    report(r, "finalists");
+    if (!r->measure->finalists(r->measurer, f.n, f.schedules, f.results, error))
+      return false;
+  }
+  best = winner(&f);
+  if (best < 0) {
+    r->out->status = TT_NO_CANDIDATE;
+    return true;
+  }
+  choose(r, &f, best);
+  r->out->status = interrupted(r) ? TT_INTERRUPTED : TT_TUNED;
+  flush_pending(r);
+  if (r->out->status == TT_TUNED)
+    write_finished(r, f.texts[best]);
+  return true;
+}
+
+static void
+toolchain_failed(struct run *r, const char *error)
+{
+  r->out->status = TT_TOOLCHAIN;
+  r->out->error =
+      tt_arena_strdup(r->arena, error ? error : "the toolchain failed");
+}
+
+/* ---- the whole --------------------------------------------------------- */
+
+static void
+search_and_finish(struct run *r)
+{
+  const char *error = NULL;
+
+  load_records(r);
+  open_search(r);
+  r->out->final.trials = r->resumed;
+  for (int i = 0; i < r->trials.n && !r->o->retune; i++)
+    r->out->final.outcomes[r->trials.items[i].result.outcome]++;
+  r->out->final.best = best_seconds(r);
+  if (!loop(r, &error) || (!interrupted(r) && !finish(r, &error))) {
+    toolchain_failed(r, error);
+    best_so_far(r);
+  } else if (r->out->schedule == NULL && interrupted(r)) {
+    r->out->status = TT_INTERRUPTED;
+    best_so_far(r);
+  }
+  flush_pending(r);
+}
+
+static void
+open_and_search(struct run *r)
+{
+  struct tt_result plain = {0};
+  const char *error = NULL;
+
+  report(r, "building");
+  r->measurer = r->measure->open(r->program, &r->o->measure, &plain, &error);
+  if (r->measurer == NULL) {
+    toolchain_failed(r, error);
+    return;
+  }
+  r->out->plain_seconds = plain.seconds;
+  r->out->final.plain = plain.seconds;
+  search_and_finish(r);
+  r->measure->close(r->measurer);
+  tt_searcher_free(r->searcher);
+  if (r->model != NULL)
+    r->model->ops->free(r->model);
+}
+
+static void
+tune(struct run *r)
+{
+  int *config;
+
+  r->space =
+      r->space_ops->open(r->mine, r->program, &r->o->target, r->o->strict_fp);
+  tt_trials_init(&r->trials, r->program, r->space, r->space_ops, r->o);
+  if (r->o->trials == 0) {
+    config = TT_ARRAY(r->mine, int, (size_t)r->space->nknobs + 1);
+    r->space_ops->initial(r->space, config);
+    r->out->schedule = r->space_ops->schedule(r->arena, r->space, config);
+    r->out->status = TT_TUNED;
+  } else if (!reuse(r)) {
+    tt_trials_free(&r->trials); /* what reuse() looked at */
+    tt_trials_init(&r->trials, r->program, r->space, r->space_ops, r->o);
+    open_and_search(r);
+  }
+  tt_trials_free(&r->trials);
+}
+
+struct tt_tuned
+tt_tune(struct tt_arena *arena, const struct tt_program *program,
+        const struct tt_tune_options *options)
+{
+  struct tt_tuned out = {.status = TT_NO_CANDIDATE};
+  struct run r = {
+      .program = program,
+      .o = options,
+      .measure = options->measure_ops ? options->measure_ops : &tt_real_measure,
+      .space_ops = options->space_ops ? options->space_ops : &tt_derived_space,
+      .arena = arena,
+      .out = &out,
+      .start = now()};
+
+  r.mine = tt_arena_new();
+  r.score = tt_arena_new();
+  r.batch = tt_arena_new();
+  out.final.max_trials = options->trials;
+  out.final.max_seconds = options->seconds;
+  out.final.flops = tt_program_flops(program);
+  out.final.phase = "building";
+  tune(&r);
+  out.final.elapsed = now() - r.start;
+  tt_arena_free(r.batch);
+  tt_arena_free(r.score);
+  tt_arena_free(r.mine);
+  return out;
+}

@@ -15,7 +15,11 @@ tuner_libtuner_a_SOURCES = \
 	tuner/history.h tuner/history_db.h tuner/history.c \
 	tuner/history_admin.c tuner/history_json.c tuner/hash.c \
 	tuner/measure.h tuner/measure.c tuner/outcome.c tuner/outcome.def \
-	tuner/reference.c tuner/reference.h tuner/tolerance.c tuner/tolerance.h
+	tuner/reference.c tuner/reference.h tuner/tolerance.c tuner/tolerance.h \
+	tuner/context.c tuner/context.h tuner/features.c tuner/features.h \
+	tuner/search.c tuner/search.h tuner/search_set.c tuner/search_set.h \
+	tuner/trials.c tuner/trials.h tuner/recorder.c tuner/recorder.h \
+	tuner/tune.c tuner/tune.h
 
 bin_PROGRAMS += tcc-log
 tcc_log_SOURCES = tuner/log_main.c

@@ -16,10 +16,11 @@
 #include "tuner/search_set.h"
 
 enum {
-  SEED_CHAINS = 16,    /* chains moved to the best measured ones */
-  BLIND_TRIES = 300,   /* random draws in a row before going in order */
-  LONG_TRIES = 20000,  /* the same in a space too large to go through */
-  NEIGHBOUR_TRIES = 40 /* for each neighbour of a seed */
+  SEED_CHAINS = 16,     /* chains moved to the best measured ones */
+  BLIND_TRIES = 300,    /* random draws in a row before going in order */
+  LONG_TRIES = 20000,   /* the same in a space too large to go through */
+  NEIGHBOUR_TRIES = 40, /* for each neighbour of a seed */
+  REMEMBERED = 1 << 20  /* entries, before those without use are dropped */
 };
 static const double largest_walk = 1 << 20;
 

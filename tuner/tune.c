@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "tuner/features.h"
+#include "tuner/recorder.h"
 #include "tuner/search.h"
 #include "tuner/trials.h"
 
@@ -27,7 +28,7 @@ enum {
   BATCHES = 10, /* that a time budget should be good for */
   SEEDS = 16,   /* best configurations given to the search */
   FINALISTS = 6,
-  FINALIST_TURNS = 12 /* calls of each finalist: what its turns may cost */
+  FINALIST_TURNS = 5 /* calls of one, at least */
 };
 
 struct run {
@@ -36,7 +37,7 @@ struct run {
   const struct tt_measure_ops *measure;
   const struct tt_space_ops *space_ops;
   struct tt_arena *arena; /* the caller's: the result */
-  struct tt_arena *mine;  /* the space, pending records */
+  struct tt_arena *mine;  /* the space, records that wait */
   struct tt_arena *score; /* a schedule being scored */
   struct tt_arena *batch; /* schedules being measured */
   struct tt_space *space;
@@ -54,10 +55,7 @@ struct run {
   const char *texts[MAX_BATCH];
   const int *configs[MAX_BATCH];
   int nbatch;
-  /* records that the history did not take yet */
-  struct tt_record *pending;
-  int npending, cappending;
-  bool history_failed;
+  struct tt_recorder recorder;
 };
 
 static double
@@ -96,56 +94,14 @@ warn(struct run *r, const char *format, const char *why)
 
 /* ---- history ----------------------------------------------------------- */
 
-static void
-keep_pending(struct run *r, const struct tt_record *record)
-{
-  struct tt_record copy = *record;
-
-  copy.schedule = tt_arena_strdup(r->mine, record->schedule);
-  if (record->config != NULL)
-    copy.config = tt_arena_dup(r->mine, record->config,
-                               (size_t)record->nknobs * sizeof(int));
-  if (record->result.message != NULL)
-    copy.result.message = tt_arena_strdup(r->mine, record->result.message);
-  if (r->npending == r->cappending) {
-    r->cappending = r->cappending ? 2 * r->cappending : 32;
-    r->pending =
-        tt_xrealloc(r->pending, (size_t)r->cappending * sizeof *r->pending);
-  }
-  r->pending[r->npending++] = copy;
-}
-
-/* Write a record now.  After a failure records wait for the end: a locked
- * file would cost its patience for every one of them. */
-static void
-write_record(struct run *r, const struct tt_record *record)
-{
-  const char *error = NULL;
-
-  if (r->o->history == NULL)
-    return;
-  if (!r->history_failed &&
-      tt_history_add(r->o->history, &r->o->workload, record, &error))
-    return;
-  r->history_failed = true;
-  keep_pending(r, record);
-}
-
 /* The last try for what could not be written. */
 static void
-flush_pending(struct run *r)
+flush_records(struct run *r)
 {
   const char *error = NULL;
-  int i;
 
-  for (i = 0; i < r->npending; i++)
-    if (!tt_history_add(r->o->history, &r->o->workload, &r->pending[i], &error))
-      break;
-  if (i < r->npending)
+  if (!tt_recorder_flush(&r->recorder, &error))
     warn(r, "results were not saved: the history %s", error);
-  free(r->pending);
-  r->pending = NULL;
-  r->npending = 0;
 }
 
 static void
@@ -180,7 +136,7 @@ write_finished(struct run *r, const char *text)
                           .trials = r->measured + r->resumed};
   const char *error = NULL;
 
-  if (r->o->history != NULL && r->npending == 0 &&
+  if (r->o->history != NULL && !r->recorder.failed &&
       !tt_history_finish(r->o->history, &r->o->workload, &f, &error))
     warn(r, "the result was not saved: the history %s", error);
 }
@@ -383,11 +339,11 @@ best_seconds(const struct run *r)
              : 0;
 }
 
-/* What one finalist's turns are thought to cost. */
+/* What one finalist's build and turns are thought to cost. */
 static double
 finalist_cost(double seconds)
 {
-  return 0.25 + FINALIST_TURNS * seconds;
+  return 0.5 + FINALIST_TURNS * seconds;
 }
 
 /* Time kept back for the finalists: at most a fifth of the budget. */
@@ -447,10 +403,12 @@ measured(void *ctx, int i, const struct tt_result *result)
                              .nknobs = r->space->nknobs,
                              .result = *result};
 
-  if (result->outcome != TT_OUT_CANCELLED) {
+  /* Ctrl-C reaches the children too: what failed then did not fail. */
+  if (result->outcome != TT_OUT_CANCELLED &&
+      (result->outcome == TT_OUT_OK || !interrupted(r))) {
     tt_trials_add(&r->trials, r->schedules[i], r->texts[i], r->configs[i],
                   result);
-    write_record(r, &record);
+    tt_recorder_add(&r->recorder, &record);
     r->measured++;
     r->default_done = true;
     p->trials = r->measured + r->resumed;
@@ -478,7 +436,8 @@ measure_batch(struct run *r, const char **error)
 static bool
 loop(struct run *r, const char **error)
 {
-  int *config = TT_ARRAY(r->mine, int, (size_t)r->space->nknobs + 1), n;
+  int *config = TT_ARRAY(r->mine, int, (size_t)r->space->nknobs + 1);
+  int n, before;
 
   r->loop_start = now();
   while (!interrupted(r) && (n = next_batch(r)) > 0) {
@@ -495,9 +454,10 @@ loop(struct run *r, const char **error)
       propose(r, n - r->nbatch);
     if (r->nbatch == 0)
       return true; /* exhausted */
+    before = r->measured;
     if (!measure_batch(r, error))
       return false;
-    if (r->timed_out)
+    if (r->timed_out || r->measured == before)
       return true;
   }
   return true;
@@ -568,7 +528,7 @@ add_challengers(struct run *r, struct final *f, int max)
   struct tt_result result = {.outcome = TT_OUT_OK, .seconds = plain};
   struct tt_trial *t;
 
-  if (plain > 0 && (n == 0 || plain < 1.05 * best_seconds(r)))
+  if (plain > 0 && n > 0 && plain < 1.05 * best_seconds(r))
     add_final(r, f, tt_schedule_new(r->arena, r->program, r->o->strict_fp),
               &result);
   for (int i = 0; i < n && f->n < max; i++) {
@@ -626,8 +586,8 @@ choose(struct run *r, const struct final *f, int i)
   r->out->final.best = r->out->seconds;
 }
 
-/* After an interrupt, or when the toolchain failed: the fastest trial as it
- * was measured; before any, the default schedule. */
+/* The fastest trial as it was measured.  Before any, if it was interrupted,
+ * the default schedule. */
 static void
 best_so_far(struct run *r)
 {
@@ -640,14 +600,15 @@ best_so_far(struct run *r)
               &r->trials.items[best].result);
   if (f.n > 0) {
     choose(r, &f, 0);
-  } else if (r->trials.n == 0) {
+  } else if (r->trials.n == 0 && interrupted(r)) {
     config = TT_ARRAY(r->mine, int, (size_t)r->space->nknobs + 1);
     r->space_ops->initial(r->space, config);
     r->out->schedule = r->space_ops->schedule(r->arena, r->space, config);
   }
 }
 
-/* Time the finalists in turns and choose.  false: the toolchain failed. */
+/* Time the finalists in turns and choose; nothing is chosen when that is
+ * interrupted.  false: the toolchain failed. */
 static bool
 finish(struct run *r, const char **error)
 {
@@ -661,16 +622,17 @@ finish(struct run *r, const char **error)
     if (!r->measure->finalists(r->measurer, f.n, f.schedules, f.results, error))
       return false;
   }
+  if (interrupted(r))
+    return true;
   best = winner(&f);
   if (best < 0) {
     r->out->status = TT_NO_CANDIDATE;
     return true;
   }
   choose(r, &f, best);
-  r->out->status = interrupted(r) ? TT_INTERRUPTED : TT_TUNED;
-  flush_pending(r);
-  if (r->out->status == TT_TUNED)
-    write_finished(r, f.texts[best]);
+  r->out->status = TT_TUNED;
+  flush_records(r);
+  write_finished(r, f.texts[best]);
   return true;
 }
 
@@ -684,10 +646,24 @@ toolchain_failed(struct run *r, const char *error)
 
 /* ---- the whole --------------------------------------------------------- */
 
+/* `ok`: the toolchain works.  Sets what a run that was cut short gives. */
+static void
+cut_short(struct run *r, bool ok, const char *error)
+{
+  if (r->out->schedule != NULL || (ok && !interrupted(r)))
+    return; /* it was not */
+  if (interrupted(r))
+    r->out->status = TT_INTERRUPTED;
+  else
+    toolchain_failed(r, error);
+  best_so_far(r);
+}
+
 static void
 search_and_finish(struct run *r)
 {
   const char *error = NULL;
+  bool ok;
 
   load_records(r);
   open_search(r);
@@ -695,14 +671,9 @@ search_and_finish(struct run *r)
   for (int i = 0; i < r->trials.n && !r->o->retune; i++)
     r->out->final.outcomes[r->trials.items[i].result.outcome]++;
   r->out->final.best = best_seconds(r);
-  if (!loop(r, &error) || (!interrupted(r) && !finish(r, &error))) {
-    toolchain_failed(r, error);
-    best_so_far(r);
-  } else if (r->out->schedule == NULL && interrupted(r)) {
-    r->out->status = TT_INTERRUPTED;
-    best_so_far(r);
-  }
-  flush_pending(r);
+  ok = loop(r, &error) && (interrupted(r) || finish(r, &error));
+  cut_short(r, ok, error);
+  flush_records(r);
 }
 
 static void
@@ -714,7 +685,7 @@ open_and_search(struct run *r)
   report(r, "building");
   r->measurer = r->measure->open(r->program, &r->o->measure, &plain, &error);
   if (r->measurer == NULL) {
-    toolchain_failed(r, error);
+    cut_short(r, false, error);
     return;
   }
   r->out->plain_seconds = plain.seconds;
@@ -764,12 +735,14 @@ tt_tune(struct tt_arena *arena, const struct tt_program *program,
   r.mine = tt_arena_new();
   r.score = tt_arena_new();
   r.batch = tt_arena_new();
+  tt_recorder_init(&r.recorder, options->history, &options->workload, r.mine);
   out.final.max_trials = options->trials;
   out.final.max_seconds = options->seconds;
   out.final.flops = tt_program_flops(program);
   out.final.phase = "building";
   tune(&r);
   out.final.elapsed = now() - r.start;
+  tt_recorder_free(&r.recorder);
   tt_arena_free(r.batch);
   tt_arena_free(r.score);
   tt_arena_free(r.mine);

@@ -129,7 +129,9 @@ tt_searcher_free(struct tt_searcher *s)
 void
 tt_searcher_know(struct tt_searcher *s, const int *config)
 {
-  s->seen.entries[tt_seen_find(&s->seen, config)].taken = true;
+  int entry = tt_seen_find(&s->seen, config); /* may move the entries */
+
+  s->seen.entries[entry].taken = true;
 }
 
 void

@@ -36,7 +36,7 @@ acc_here(struct tt_inst *in, const struct tt_expr **idx, int *n)
   int v = in->acc_vector;
   if (v < 0)
     return in->acc;
-  if (tt_max_extent(in, v) % in->ss->loops[v].lanes)
+  if (in->in_rest)
     return in->acc_rest;
   idx[(*n)++] = in->val[v];
   return in->acc;
@@ -248,7 +248,6 @@ tt_lw_accumulate(struct tt_inst *in, int i)
       lw->error = "accumulators have too many dimensions";
       return NULL;
     }
-    /* Only pieces that fill vectors come here. */
     const struct tt_loop *v = &in->ss->loops[in->acc_vector];
     dims[n] = tt_max_extent(in, in->acc_vector);
     dims[n] = (dims[n] + v->lanes - 1) / v->lanes * v->lanes;

@@ -93,6 +93,26 @@ enter_split(struct tt_inst *in, int loop, struct tt_how how, tt_inside_fn *fn,
   return NULL;
 }
 
+/* A loop over lo..lo+n of a leaf whose pieces are chosen. */
+static stmt
+enter_leaf(struct tt_inst *in, int loop, struct tt_how how, tt_inside_fn *fn,
+           void *ctx, int64_t lo, int64_t n)
+{
+  struct tt_lowering *lw = in->lw;
+  in->val[loop] = tt_idx(lw->arena, lo);
+  struct tt_var *v = NULL;
+  if (n > 1) {
+    v = TT_NEW(lw->arena, struct tt_var);
+    v->name = in->ss->loops[loop].name;
+    v->extent = n;
+    v->id = lw->nvars++;
+    in->val[loop] = tt_iadd(lw->arena, tt_var_ref(lw->arena, v), in->val[loop]);
+  }
+  stmt st = fn(in, ctx);
+  in->val[loop] = NULL;
+  return v ? tt_for(lw->arena, how.kind, how.lanes, v, st) : st;
+}
+
 stmt
 tt_lw_enter(struct tt_inst *in, int loop, struct tt_how how, tt_inside_fn *fn,
             void *ctx)
@@ -103,27 +123,25 @@ tt_lw_enter(struct tt_inst *in, int loop, struct tt_how how, tt_inside_fn *fn,
     return enter_split(in, loop, how, fn, ctx, split);
   const struct tt_loop *l = &in->ss->loops[loop];
   int64_t n = tt_max_extent(in, loop);
-  if (n == 1) {
-    in->val[loop] = tt_idx(lw->arena, 0);
-    stmt st = fn(in, ctx);
-    in->val[loop] = NULL;
-    return st;
-  }
-  struct tt_var *v = TT_NEW(lw->arena, struct tt_var);
-  v->name = l->name;
-  v->extent = n;
-  v->id = lw->nvars++;
-  in->val[loop] = tt_var_ref(lw->arena, v);
-  stmt st = fn(in, ctx);
-  in->val[loop] = NULL;
   if (how.scheduled) {
     how.kind = l->kind;
     how.lanes = l->lanes;
   }
-  /* A piece of a vectorized reduction that fills no vectors. */
-  if (how.kind == TT_VECTOR && l->reduce && how.scheduled && n % l->lanes)
+  if (!how.scheduled || !l->reduce || l->kind != TT_VECTOR)
+    return enter_leaf(in, loop, how, fn, ctx, 0, n);
+  /* A vectorized reduction: what fills vectors, then the rest, which goes to
+   * accumulators of its own. */
+  int64_t full = n / l->lanes * l->lanes;
+  stmt parts[2] = {NULL, NULL};
+  if (full)
+    parts[0] = enter_leaf(in, loop, how, fn, ctx, 0, full);
+  if (n > full) {
     how.kind = TT_SERIAL;
-  return tt_for(lw->arena, how.kind, how.lanes, v, st);
+    in->in_rest = true;
+    parts[1] = enter_leaf(in, loop, how, fn, ctx, full, n - full);
+    in->in_rest = false;
+  }
+  return tt_seq(lw->arena, 2, parts);
 }
 
 /* ---- expressions at a place -------------------------------------------- */

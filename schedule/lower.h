@@ -37,6 +37,7 @@ struct tt_inst {
    * its iterations, and `acc_rest` takes what does not fill its vectors. */
   const struct tt_tensor *acc, *acc_rest;
   int acc_position, acc_vector;
+  bool in_rest; /* in the iterations that fill no vector */
   int nguards;
   int guards[TT_MAX_LOOPS]; /* split loops whose value must be checked */
 };

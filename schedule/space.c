@@ -45,6 +45,7 @@ struct rule {
   int k_pad[MAX_OPERANDS];
   /* REDUCTION, and TILED where `k_style` chooses so */
   bool rows; /* the default is along a row */
+  int rrow;  /* several rows at once along this axis; -1 */
   int vred;  /* reduction axis read with unit stride; -1 */
   int k_style, k_rmr, k_rw;
   /* ELEMENTWISE */
@@ -155,6 +156,16 @@ axis_extent(const struct tt_stage *st, int axis)
                              : st->reduce[axis - st->nspatial]->extent;
 }
 
+/* Reads that stay the same along an axis. */
+static int
+reuse_along(int axis, const struct tt_access *acc, int nacc)
+{
+  int n = 0;
+  for (int i = 0; i < nacc; i++)
+    n += acc[i].stride[axis] == 0;
+  return n;
+}
+
 /* Vector axes: unit stride somewhere, best first; rows: the other axes, the
  * ones along which an operand is reused first. */
 static void
@@ -190,8 +201,8 @@ find_axes(struct rules *r, struct rule *rule, const struct tt_stage *st,
   int gain[TT_MAX_DIMS];
   for (int a = 0; a < st->nspatial; a++) {
     gain[a] = axis_extent(st, a) > 1 ? 0 : -1;
-    for (int i = 0; i < nacc && gain[a] >= 0; i++)
-      gain[a] += acc[i].stride[a] == 0 ? 2 : 0;
+    if (gain[a] >= 0)
+      gain[a] += 2 * reuse_along(a, acc, nacc);
     if (gain[a] >= 0 && axis_extent(st, a) >= 4)
       gain[a]++;
   }
@@ -208,6 +219,12 @@ find_axes(struct rules *r, struct rule *rule, const struct tt_stage *st,
   }
   if (!rule->nrow)
     rule->row[rule->nrow++] = -1;
+  rule->rrow = -1;
+  for (int a = 0; a < st->nspatial; a++)
+    if (axis_extent(st, a) > 1 &&
+        (rule->rrow < 0 ||
+         reuse_along(a, acc, nacc) > reuse_along(rule->rrow, acc, nacc)))
+      rule->rrow = a;
 }
 
 /* The reduction axis worth blocking: the longest. */
@@ -374,7 +391,7 @@ derive_reduction(struct rules *r, struct rule *rule, const struct tt_stage *st,
   }
   if (rule->nvec)
     rule->k_style = add_choice(r, rule->stage, "rows", 2, better);
-  int64_t rows = rule->row[0] < 0 ? 1 : axis_extent(st, rule->row[0]);
+  int64_t rows = rule->rrow < 0 ? 1 : axis_extent(st, rule->rrow);
   int n = UP_TO(unrolls, rows, v);
   rule->k_rmr = add_knob(r, rule->stage, "rmr", TT_KNOB_FACTOR, n, v, 4);
   n = UP_TO(unrolls, axis_extent(st, rule->vred) / lanes_of(r, st), v);
@@ -669,7 +686,7 @@ apply_rows(struct apply *ap, const struct rule *rule)
   int stage = rule->stage;
   const struct tt_stage *st = r->program->stages[stage];
   int lanes = lanes_of(r, st);
-  int u = rule->row[0];
+  int u = rule->rrow;
   int64_t rows = u < 0 ? 1 : axis_extent(st, u);
   int64_t mr = min64(rows, value_of(r, ap->config, rule->k_rmr, 1));
   int64_t w = min64(axis_extent(st, rule->vred) / lanes,

@@ -1117,6 +1117,7 @@ test_tune_no_candidate(void **state)
   assert_int_equal(t.status, TT_NO_CANDIDATE);
   assert_null(t.schedule);
   assert_int_equal(t.final.outcomes[TT_OUT_WRONG], 64);
+  assert_non_null(strstr(t.error, "wrong result: C[0,1] is 3, not 4"));
 }
 
 static void

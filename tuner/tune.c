@@ -56,6 +56,7 @@ struct run {
   const int *configs[MAX_BATCH];
   int nbatch;
   struct tt_recorder recorder;
+  const char *failure; /* how the first trial that failed did */
 };
 
 static double
@@ -393,6 +394,14 @@ next_batch(const struct run *r)
 
 /* ---- measuring --------------------------------------------------------- */
 
+static const char *
+describe_failure(struct run *r, const struct tt_result *result)
+{
+  return tt_arena_printf(r->arena, "%s%s%s", tt_outcome_text(result->outcome),
+                         result->message ? ": " : "",
+                         result->message ? result->message : "");
+}
+
 static bool
 measured(void *ctx, int i, const struct tt_result *result)
 {
@@ -409,6 +418,8 @@ measured(void *ctx, int i, const struct tt_result *result)
     tt_trials_add(&r->trials, r->schedules[i], r->texts[i], r->configs[i],
                   result);
     tt_recorder_add(&r->recorder, &record);
+    if (result->outcome != TT_OUT_OK && r->failure == NULL)
+      r->failure = describe_failure(r, result);
     r->measured++;
     r->default_done = true;
     p->trials = r->measured + r->resumed;
@@ -627,6 +638,10 @@ finish(struct run *r, const char **error)
   best = winner(&f);
   if (best < 0) {
     r->out->status = TT_NO_CANDIDATE;
+    if (r->failure != NULL)
+      r->out->error = tt_arena_printf(
+          r->arena, "no candidate passed its check; the first of them: %s",
+          r->failure);
     return true;
   }
   choose(r, &f, best);
@@ -679,11 +694,14 @@ search_and_finish(struct run *r)
 static void
 open_and_search(struct run *r)
 {
+  struct tt_measure_options options = r->o->measure;
   struct tt_result plain = {0};
   const char *error = NULL;
 
+  if (options.interrupted == NULL)
+    options.interrupted = r->o->interrupted;
   report(r, "building");
-  r->measurer = r->measure->open(r->program, &r->o->measure, &plain, &error);
+  r->measurer = r->measure->open(r->program, &options, &plain, &error);
   if (r->measurer == NULL) {
     cut_short(r, false, error);
     return;

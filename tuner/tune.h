@@ -89,7 +89,7 @@ struct tt_tuned {
   double seconds, plain_seconds, max_error;
   bool checked; /* its result was compared with the reference */
   struct tt_progress final;
-  const char *error;   /* owned by the arena */
+  const char *error;   /* owned by the arena; NULL: nothing to say */
   const char *warning; /* history could not be written, ...; or NULL */
 };
 

@@ -340,7 +340,7 @@ import_file(struct tt_history *h, const char *path, FILE *file,
   }
   if (!tt_history_commit(h, &error))
     return history_failed(path, error);
-  printf("%d rows read, %d added\n", n.rows, n.added);
+  printf("%d row%s read, %d added\n", n.rows, n.rows == 1 ? "" : "s", n.added);
   return EXIT_DONE;
 }
 
@@ -406,7 +406,8 @@ do_merge(struct tt_history *h, const char *path, const char *other_path)
   }
   if (!tt_history_commit(h, &error))
     return history_failed(path, error);
-  printf("%d rows read, %d added\n", m.n.rows, m.n.added);
+  printf("%d row%s read, %d added\n", m.n.rows, m.n.rows == 1 ? "" : "s",
+         m.n.added);
   return EXIT_DONE;
 }
 
@@ -418,7 +419,7 @@ do_prune(struct tt_history *h, const char *path, const struct tt_prune *p)
 
   if (n < 0)
     return history_failed(path, error);
-  printf("%d rows dropped\n", n);
+  printf("%d row%s dropped\n", n, n == 1 ? "" : "s");
   return EXIT_DONE;
 }
 

@@ -368,6 +368,12 @@ tt_builder_dir(const struct tt_builder *b)
   return b->dir;
 }
 
+void
+tt_builder_timeout(struct tt_builder *b, double seconds)
+{
+  b->o.timeout = seconds;
+}
+
 int
 tt_builder_running(const struct tt_builder *b)
 {
@@ -455,7 +461,7 @@ tt_builder_take(struct tt_builder *b, struct tt_built *out)
   memcpy(out->object, j->object, sizeof out->object);
   if (p->timed_out) {
     out->status = TT_BUILD_TIMEOUT;
-    out->message = tt_format("the compiler took more than %g s", b->o.timeout);
+    out->message = tt_format("the compiler took more than %.0f s", p->seconds);
   } else if (!succeeded(p)) {
     out->status = is_machine_trouble(tt_sb_str(&p->err)) ? TT_BUILD_BROKEN
                                                          : TT_BUILD_ERROR;

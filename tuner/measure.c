@@ -17,7 +17,7 @@
 #include "tuner/reference.h"
 #include "tuner/tolerance.h"
 
-#define BUILD_TIMEOUT 30.0  /* seconds for one candidate */
+#define BUILD_TIMEOUT 20.0  /* seconds for one candidate */
 #define PLAIN_TIMEOUT 600.0 /* seconds for building or running plain loops */
 #define AHEAD 4             /* candidates built before they can be run */
 #define MAX_OPS 1.5e12      /* a core and second: twice 64 lanes, 6 GHz */
@@ -455,7 +455,13 @@ set_up(struct tt_measurer *m, struct tt_result *plain, char **error)
                                  .timeout = BUILD_TIMEOUT,
                                  .cpus = m->overlap ? &m->claim.rest : NULL};
   m->builder = tt_builder_new(&o, error);
-  return m->builder && make_runner(m, error) && make_reference(m, plain, error);
+  if (!m->builder || !make_runner(m, error))
+    return false;
+  tt_builder_timeout(m->builder, PLAIN_TIMEOUT);
+  if (!make_reference(m, plain, error))
+    return false;
+  tt_builder_timeout(m->builder, BUILD_TIMEOUT);
+  return true;
 }
 
 struct tt_measurer *

@@ -23,6 +23,7 @@ typedef void entry_fn(void **args, int what);
 /* A candidate, loaded. */
 struct loaded {
   entry_fn *entry;
+  int64_t calls; /* timed ones */
   void *args[TT_MAX_TENSORS + 2];
   struct tt_guard prepared, workspace;
 };
@@ -289,6 +290,7 @@ static void
 call_loaded(void *ctx)
 {
   struct loaded *l = ctx;
+  l->calls++;
   l->entry(l->args, 1);
 }
 
@@ -339,6 +341,7 @@ tt_candidate_run(const struct tt_held *held, const struct tt_held_job *job,
   }
   o.best = job->best;
   report->n = job->n;
+  poison(c); /* each call must do its work, not the first alone */
   if (job->mode == TT_RUN_DUEL) {
     o.min_time = 5e-3;
     o.budget = 0.25;
@@ -346,9 +349,9 @@ tt_candidate_run(const struct tt_held *held, const struct tt_held_job *job,
   } else {
     tt_time_calls(&timed[0], &o, &report->timing[0]);
   }
-  /* A call must not depend on what the one before left behind. */
   check_bounds(c);
-  check_outputs(c);
+  if (c->loaded[0].calls)
+    check_outputs(c);
   finish(c, TT_RUN_OK);
 }
 

@@ -168,6 +168,7 @@ struct bed {
 /* A temporary directory, and a compiler in it that breaks candidates by
  * their name: it links a second entry before the true one. */
 static const char script[] =
+    "body='real_entry(args, what); if (what) { RUN }'\n"
     "k=$(grep -o 'k[0-9]*_entry' \"$6\" | head -1)\n"
     "case $k in\n"
     "k11_entry) echo 'x.c:1: error: no' >&2; exit 1;;\n"
@@ -175,12 +176,18 @@ static const char script[] =
     "k13_entry) run='((char *)args[2])[3] ^= 64;';;\n"
     "k14_entry) run='((float *)args[2])[-1] = 1;';;\n"
     "k15_entry) run='for (volatile int i = 0;; i++) ;';;\n"
+    "k1_entry) [ \"$TT_TEST_KEEP\" ] || exec cc \"$@\"\n"
+    "  body='static int n; static float kept[4]; float *C = args[1];\n"
+    "  if (!n) real_entry(args, what);\n"
+    "  for (int i = 0; i < 4; i++) if (n) C[i] = kept[i];\n"
+    "  else kept[i] = C[i];\n"
+    "  n += what;';;\n"
     "*) exec cc \"$@\";;\n"
     "esac\n"
     "echo \"void real_entry(void **args, int what);\n"
     "void $k(void **args, int what);\n"
     "void $k(void **args, int what) {\n"
-    "real_entry(args, what); if (what) { $run } }\" >extra_$k.c\n"
+    "$(echo \"$body\" | sed \"s/RUN/$run/\") }\" >extra_$k.c\n"
     "cc -c -fPIC extra_$k.c -o extra_$k.o &&\n"
     "exec cc \"-D$k=real_entry\" \"$@\" extra_$k.o\n";
 
@@ -352,6 +359,38 @@ test_failures(void **state)
   assert_int_equal(leftovers(b), 0);
 }
 
+/* It keeps its results and computes nothing any more. */
+static void
+test_impossible(void **state)
+{
+  struct bed *b = *state;
+  int64_t dims[2] = {4, 200000};
+  struct tt_program *p = tt_program_new(b->arena, "sums");
+  struct tt_tensor *a = tt_program_tensor(p, "A", TT_INPUT, TT_F32, 2, dims);
+  struct tt_tensor *c = tt_program_tensor(p, "C", TT_OUTPUT, TT_F32, 1, dims);
+  const struct tt_var *v[2] = {tt_program_var(p, "y", dims[0]),
+                               tt_program_var(p, "k", dims[1])};
+  const struct tt_expr *idx[2] = {tt_var_ref(b->arena, v[0]),
+                                  tt_var_ref(b->arena, v[1])};
+  tt_program_stage(p, c, v, TT_RED_SUM, 1, v + 1, tt_load(b->arena, a, 2, idx),
+                   NULL);
+  struct tt_measure_options o = options();
+  struct tt_schedule *s[2] = {tt_schedule_new(b->arena, p, false),
+                              tt_schedule_new(b->arena, p, false)};
+  struct tt_result r[2];
+  const char *error;
+  o.cc = b->cc;
+  o.jobs = 1;
+  setenv("TT_TEST_KEEP", "1", 1);
+  struct tt_measurer *me = measurer(p, &o);
+  assert_true(tt_measure(me, 2, s, 0, r, NULL, NULL, &error));
+  unsetenv("TT_TEST_KEEP");
+  assert_int_equal(r[0].outcome, TT_OUT_IMPOSSIBLE);
+  assert_true(r[0].seconds == 0 && r[0].message != NULL);
+  assert_int_equal(r[1].outcome, TT_OUT_OK);
+  tt_measurer_free(me);
+}
+
 static void
 test_cancel(void **state)
 {
@@ -447,9 +486,9 @@ main(int argc, char **argv)
   if (status >= 0)
     return status;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_tolerance), cmocka_unit_test(test_reference),
-      cmocka_unit_test(test_measure),   cmocka_unit_test(test_failures),
-      cmocka_unit_test(test_cancel),    cmocka_unit_test(test_kinds),
-      cmocka_unit_test(test_toolchain)};
+      cmocka_unit_test(test_tolerance),  cmocka_unit_test(test_reference),
+      cmocka_unit_test(test_measure),    cmocka_unit_test(test_failures),
+      cmocka_unit_test(test_impossible), cmocka_unit_test(test_cancel),
+      cmocka_unit_test(test_kinds),      cmocka_unit_test(test_toolchain)};
   return cmocka_run_group_tests_name("measure", tests, setup, teardown);
 }

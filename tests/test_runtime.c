@@ -863,6 +863,13 @@ test_run_wrong(void **state)
   /* Right at first, wrong when called again. */
   outcome_is(b, CANDIDATE("static int n;", "", "C[0] += n++;"), TT_RUN_WRONG,
              "[0]");
+  /* Works the first time alone. */
+  outcome_is(b,
+             "void k_entry(void **args, int what) { static int n;"
+             " float *A = args[0]; float *B = args[1]; float *C = args[2];"
+             " if (what && !n++)"
+             "  for (int i = 0; i < 1000; i++) C[i] = A[i] + B[i]; }",
+             TT_RUN_WRONG, "1000 of 1000");
   /* Reads what it has not written. */
   outcome_is(b, CANDIDATE("", "", "C[5] += 0 * W[5];"), TT_RUN_WRONG, "[5]");
   outcome_is(b, CANDIDATE("", "P[1] = 0;", "C[5] += P[1] + 0 * P[2];"),

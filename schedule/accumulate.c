@@ -188,6 +188,18 @@ sweep_from(struct tt_inst *in, struct sweeping sw)
                      (struct tt_how){.scheduled = true}, sweep_inside, &sw);
 }
 
+/* Is the loop in a later piece of a split: itself or further up? */
+static bool
+starts_later(const struct tt_inst *in, int loop)
+{
+  const struct tt_loop *l = &in->ss->loops[loop];
+  if (in->lo[loop] > 0 || (l->other >= 0 && in->lo[l->other] > 0))
+    return true;
+  if (l->node == TT_FUSED)
+    return starts_later(in, l->fused_outer) || starts_later(in, l->fused_inner);
+  return l->parent >= 0 && starts_later(in, l->parent);
+}
+
 /* True in the first of the reduction's iterations outside position i; NULL
  * when there are none outside. */
 static const struct tt_expr *
@@ -200,8 +212,8 @@ first_iteration(struct tt_inst *in, int i)
     if (!in->ss->loops[h].reduce)
       continue;
     const struct tt_expr *zero =
-        tt_binary(ar, TT_EQ, tt_iadd(ar, in->val[h], tt_idx(ar, in->lo[h])),
-                  tt_idx(ar, 0));
+        starts_later(in, h) ? tt_bool(ar, false)
+                            : tt_binary(ar, TT_EQ, in->val[h], tt_idx(ar, 0));
     first = first ? tt_binary(ar, TT_AND, first, zero) : zero;
   }
   return first;
@@ -236,7 +248,7 @@ tt_lw_accumulate(struct tt_inst *in, int i)
                   "out";
       return NULL;
     }
-    dims[n++] = tt_max_extent(in, h);
+    dims[n++] = in->lo[h] + tt_max_extent(in, h);
   }
   const struct tt_tensor *out = in->ss->stage->out;
   const char *name = tt_arena_printf(ar, "%s_acc", out->name);

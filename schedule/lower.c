@@ -443,7 +443,8 @@ fill_here(struct tt_inst *in, int cache, struct top *top)
   int ndim = c->nlayout ? c->nlayout : c->tensor->ndim;
   if (c->nlayout)
     for (int d = 0; d < ndim; d++) {
-      dims[d] = tt_max_extent(in, c->layout[d]);
+      /* (lo: the loop may stand inside its inner half, its piece chosen) */
+      dims[d] = in->lo[c->layout[d]] + tt_max_extent(in, c->layout[d]);
       if (!tt_lw_layout_distinct(in, c->layout[d]))
         lw->error = "a cache is laid out by a loop whose split leaves a tail "
                     "further out";

@@ -102,7 +102,9 @@ tt_inline(struct tt_schedule *s, int stage)
                        "than %d nodes",
                        out->name, tt_stage_name(s, i), MAX_INLINE_NODES);
     for (int j = 0; j < c->ncaches; j++)
-      if (tt_expr_uses_tensor(c->caches[j].access, out))
+      if (c->caches[j].tensor == out ||
+          (c->caches[j].access &&
+           tt_expr_uses_tensor(c->caches[j].access, out)))
         return tt_refuse(s, "%s is cached as %s in %s and cannot be inlined",
                          out->name, c->caches[j].name, tt_stage_name(s, i));
   }

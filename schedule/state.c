@@ -269,6 +269,19 @@ check_kinds(struct tt_schedule *s, int stage)
   return true;
 }
 
+/* Is the loop made of that one by splits and fusions? */
+static bool
+comes_from(const struct tt_stage_schedule *ss, int loop, int ancestor)
+{
+  if (loop == ancestor)
+    return true;
+  const struct tt_loop *l = &ss->loops[loop];
+  if (l->node == TT_FUSED)
+    return comes_from(ss, l->fused_outer, ancestor) ||
+           comes_from(ss, l->fused_inner, ancestor);
+  return l->parent >= 0 && comes_from(ss, l->parent, ancestor);
+}
+
 /* A shifted tile computes some points twice: the whole reduction of a point
  * must then stand inside the shifted loop. */
 static bool
@@ -283,30 +296,28 @@ check_shift(struct tt_schedule *s, int stage)
       first = i;
   for (int h = 0; h < ss->nloops; h++) {
     const struct tt_loop *l = &ss->loops[h];
-    if (l->node != TT_SPLIT_OUTER || l->tail != TT_TAIL_SHIFT ||
-        ss->loops[l->parent].extent % l->factor == 0)
+    /* (Whether it divides depends on the piece and the place.) */
+    if (l->node != TT_SPLIT_OUTER || l->tail != TT_TAIL_SHIFT)
       continue;
     for (int i = 0; i < ss->norder; i++)
-      for (int a = ss->order[i]; a >= 0; a = ss->loops[a].parent)
-        if (a == h && ss->loops[ss->order[i]].kind == TT_PARALLEL)
-          return tt_refuse(s,
-                           "%s of %s cannot be parallel: two threads would "
-                           "sum into its shifted tail",
-                           ss->loops[ss->order[i]].name,
-                           tt_stage_name(s, stage));
+      if (comes_from(ss, ss->order[i], h) &&
+          ss->loops[ss->order[i]].kind == TT_PARALLEL)
+        return tt_refuse(s,
+                         "%s of %s cannot be parallel: two threads would "
+                         "sum into its shifted tail",
+                         ss->loops[ss->order[i]].name, tt_stage_name(s, stage));
     if (l->reduce)
       return tt_refuse(s,
                        "%s is a reduction loop of %s: a shifted tail would "
                        "add some points twice",
                        l->name, tt_stage_name(s, stage));
     for (int i = first; i < ss->norder; i++)
-      for (int a = ss->order[i]; a >= 0; a = ss->loops[a].parent)
-        if (a == h)
-          return tt_refuse(s,
-                           "reduction loop %s of %s is outside %s, whose "
-                           "tail is shifted",
-                           ss->loops[ss->order[first]].name,
-                           tt_stage_name(s, stage), l->name);
+      if (comes_from(ss, ss->order[i], h))
+        return tt_refuse(s,
+                         "reduction loop %s of %s is outside %s, whose "
+                         "tail is shifted",
+                         ss->loops[ss->order[first]].name,
+                         tt_stage_name(s, stage), l->name);
   }
   return true;
 }
@@ -396,6 +407,28 @@ check_layout(struct tt_schedule *s, int stage, const struct tt_cache_read *c)
   return true;
 }
 
+/* A cache of a stage that is computed inside this one can only be filled where
+ * that stage was computed, or further in. */
+static bool
+check_filled_late(struct tt_schedule *s, int stage,
+                  const struct tt_cache_read *c, int at)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  for (int i = 0; i < stage; i++) {
+    const struct tt_stage_schedule *p = &s->stages[i];
+    if (p->place != TT_AT || p->at_stage != stage ||
+        p->stage->out != c->tensor || p->at_loop == TT_OUTSIDE)
+      continue;
+    if (tt_position(ss, p->at_loop) > at)
+      return tt_refuse(s,
+                       "cache %s of %s is filled outside loop %s, in which %s "
+                       "is computed",
+                       c->name, tt_stage_name(s, stage),
+                       ss->loops[p->at_loop].name, c->tensor->name);
+  }
+  return true;
+}
+
 static bool
 check_caches(struct tt_schedule *s, int stage)
 {
@@ -412,6 +445,8 @@ check_caches(struct tt_schedule *s, int stage)
       return tt_refuse(s, "cache %s of %s stands inside a vectorized loop",
                        c->name, tt_stage_name(s, stage));
     if (c->nlayout && !check_layout(s, stage, c))
+      return false;
+    if (!check_filled_late(s, stage, c, at))
       return false;
   }
   if (ss->cache_write == TT_NO_CACHE)

@@ -9,6 +9,7 @@
 
 #include "frontend/sema.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void

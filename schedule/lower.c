@@ -450,7 +450,7 @@ fill_here(struct tt_inst *in, int cache, struct top *top)
                     "further out";
     }
   else if (!tt_own_region(in, c->tensor, !c->pad, in->cache_base[cache], dims))
-    lw->error = "the reads of a cached tensor have no constant bounds";
+    lw->error = "a padded copy has no constant bounds, or is of a part";
   if (lw->error)
     return;
   in->cache[cache] =

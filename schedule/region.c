@@ -444,6 +444,31 @@ tt_required_region(const struct tt_inst *in, const struct tt_tensor *tensor,
   }
 }
 
+static const struct tt_binding *
+binding_of(const struct tt_lowering *lw, const struct tt_tensor *tensor)
+{
+  const struct tt_binding *b = lw->bindings;
+  while (b && b->tensor != tensor)
+    b = b->outer;
+  return b;
+}
+
+/* A tensor that is computed in part is read in that part alone. */
+static void
+hold_to_binding(const struct tt_inst *in, const struct tt_tensor *tensor,
+                struct region *r)
+{
+  const struct tt_binding *b = binding_of(in->lw, tensor);
+  if (!b)
+    return;
+  struct tt_limit part = {.tensor = tensor};
+  for (int d = 0; d < tensor->ndim; d++)
+    part.dim[d] = (struct tt_range){
+        true, b->base[d] ? b->base[d] : tt_idx(in->lw->arena, 0),
+        b->local->dims[d]};
+  apply_limits(in->lw->arena, &part, tensor, r);
+}
+
 bool
 tt_own_region(const struct tt_inst *in, const struct tt_tensor *tensor,
               bool clipped, const struct tt_expr **base, int64_t *extent)
@@ -455,8 +480,12 @@ tt_own_region(const struct tt_inst *in, const struct tt_tensor *tensor,
   tt_expr_visit(in->ss->value, collect_load, &c);
   if (in->ss->where)
     tt_expr_visit(in->ss->where, collect_load, &c);
-  if (clipped)
+  if (clipped) {
     clip(ar, tensor, &r);
+    hold_to_binding(in, tensor, &r);
+  } else if (binding_of(in->lw, tensor)) {
+    return false; /* a part of a tensor has no border */
+  }
   for (int d = 0; d < tensor->ndim; d++) {
     if (!r.dim[d].ok)
       return false;

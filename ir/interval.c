@@ -201,30 +201,76 @@ cancel(const struct proof *p, const struct tt_linear *d, int j)
   return next;
 }
 
-/* The lowest value of `l` given the facts. */
+/* The best of what one fact can do for `p`, by cancelling any of its terms or
+ * just `term` (when not NULL). */
+static struct proof
+best_step(const struct tt_factset *facts, const struct proof *p,
+          const struct tt_expr *term)
+{
+  struct proof best = {.lo = INT64_MIN};
+  for (int f = facts->forms.n - 1; f >= 0; f--) {
+    const struct tt_linear *d = &facts->forms.items[f];
+    for (int j = 0; j < d->n; j++) {
+      if (term && !tt_expr_equal(d->t[j].e, term))
+        continue;
+      struct proof next = cancel(p, d, j);
+      if (next.lo > best.lo)
+        best = next;
+    }
+  }
+  return best;
+}
+
+/* The term with the largest coefficient of those below `below`. */
+static int
+largest_term(const struct tt_linear *l, int64_t below)
+{
+  int found = -1;
+  int64_t most = 0;
+  for (int i = 0; i < l->n; i++) {
+    int64_t k = l->t[i].k < 0 ? -(l->t[i].k + 1) : l->t[i].k;
+    if (k < below && (found < 0 || k > most)) {
+      found = i;
+      most = k;
+    }
+  }
+  return found;
+}
+
+/* The lowest value of `l` given the facts.  Exact answers are a linear
+ * program; two cheap ways find what arises in practice: steps that improve the
+ * bound, the best one each time, and cancelling terms from the largest
+ * coefficient down, which undoes the flattening of several dimensions. */
 static int64_t
 lower(const struct tt_factset *facts, const struct tt_linear *l)
 {
   if (facts->forms.n == 0)
     return low_end(l);
-  struct proof best = {.r = *l, .scale = 1};
-  settle(&best);
-  bool better = true;
-  for (int round = 0; better && round < ROUNDS; round++) {
-    better = false;
-    for (int f = facts->forms.n - 1; f >= 0; f--) {
-      const struct tt_linear *d = &facts->forms.items[f];
-      for (int j = 0; j < d->n; j++) {
-        struct proof next = cancel(&best, d, j);
-        if (next.lo <= best.lo)
-          continue;
-        best = next;
-        better = true;
-        break;
-      }
-    }
+  struct proof p = {.r = *l, .scale = 1};
+  settle(&p);
+  int64_t best = p.lo;
+  struct proof q = p;
+  for (int round = 0; round < ROUNDS; round++) {
+    struct proof next = best_step(facts, &q, NULL);
+    if (next.lo <= q.lo)
+      break;
+    q = next;
   }
-  return best.lo;
+  best = max2(best, q.lo);
+  int64_t below = INT64_MAX;
+  for (int round = 0; round < ROUNDS; round++) {
+    int i = largest_term(&p.r, below);
+    if (i < 0)
+      break;
+    below = p.r.t[i].k < 0 ? -(p.r.t[i].k + 1) : p.r.t[i].k;
+    struct proof next = best_step(facts, &p, p.r.t[i].e);
+    if (next.lo == INT64_MIN)
+      continue;
+    p = next;
+    best = max2(best, p.lo);
+    below = INT64_MAX;
+  }
+  return best;
 }
 
 static struct range
@@ -657,8 +703,6 @@ tt_bounds_in(struct tt_factset *facts, const struct tt_expr *e, int budget)
 {
   struct ctx x = {facts, budget};
   struct range r = range_of(&x, e);
-  if (r.lo > r.hi) /* contradictory facts: the code is never reached */
-    return (struct tt_interval){true, r.hi, r.hi};
   return (struct tt_interval){r.lo != INT64_MIN || r.hi != INT64_MAX, r.lo,
                               r.hi};
 }

@@ -15,4 +15,5 @@ ir_libir_a_SOURCES = \
 	ir/stmt.c \
 	ir/sum.h \
 	ir/types.c ir/types.h ir/types.def \
-	ir/values.c ir/values.h
+	ir/values.c ir/values.h \
+	ir/verify.c ir/verify.h ir/verify_expr.c

@@ -6,7 +6,8 @@
 
 /* ---- interval.c -------------------------------------------------------- */
 
-/* A closed interval of i64; `ok` false: nothing is known. */
+/* A closed interval of i64; `ok` false: nothing is known.  lo > hi: the facts
+ * contradict each other, the place is never reached. */
 struct tt_interval {
   bool ok;
   int64_t lo, hi;

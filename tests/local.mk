@@ -68,7 +68,15 @@ tests_test_schedule_LDADD = tests/librandom.a schedule/libschedule.a \
 endif
 
 # ---- the IR --------------------------------------------------------------
+check_LIBRARIES += tests/librandom.a
+tests_librandom_a_SOURCES = tests/random_program.c tests/random_program.h
+
 if HAVE_CMOCKA
+check_PROGRAMS += tests/test_random_program
+TESTS += tests/test_random_program
+tests_test_random_program_SOURCES = tests/test_random_program.c
+tests_test_random_program_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_random_program_LDADD = tests/librandom.a ir/libir.a $(CMOCKA_LIBS)
 check_PROGRAMS += tests/test_simplify
 TESTS += tests/test_simplify
 tests_test_simplify_SOURCES = tests/test_simplify.c

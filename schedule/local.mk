@@ -4,6 +4,7 @@ schedule_libschedule_a_SOURCES = \
 	schedule/analysis.c schedule/analysis.h \
 	schedule/annotate.c \
 	schedule/cache.c \
+	schedule/choices.c \
 	schedule/loops.c \
 	schedule/lower.c schedule/lower.h \
 	schedule/nests.c \

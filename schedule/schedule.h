@@ -129,6 +129,8 @@ bool tt_cache_padded(struct tt_schedule *, int stage, const struct tt_tensor *,
 bool tt_schedule_call(struct tt_schedule *, const struct tt_scall *);
 bool tt_schedule_apply(struct tt_schedule *, const struct tt_sblock *,
                        const struct tt_scall **bad);
+/* "C.split(m, 4, mi)". */
+void tt_scall_print(const struct tt_scall *, struct tt_sb *);
 /* `schedule { ... }` that reads back to the same state. */
 void tt_schedule_print(const struct tt_schedule *, struct tt_sb *);
 
@@ -172,5 +174,26 @@ struct tt_schedule *tt_space_schedule(struct tt_arena *,
                                       const int *config);
 /* The configuration of the default schedule (--trials=0). */
 void tt_space_default(const struct tt_space *, int *config);
+
+/* ---- the space of a block with open choices (choices.c) ---------------- */
+
+/* How many arguments of the block are open: `?` or {...}. */
+int tt_block_choices(const struct tt_sblock *);
+/* One knob for each of them.  The block must outlive the space. */
+struct tt_space *tt_choices_space(struct tt_arena *, const struct tt_program *,
+                                  const struct tt_sblock *, bool strict_fp);
+/* The schedule of a configuration; NULL if it is illegal. */
+struct tt_schedule *tt_choices_schedule(struct tt_arena *,
+                                        const struct tt_space *,
+                                        const int *config);
+/* The same, and *bad the call that was refused or NULL: then the schedule's
+ * error says why. */
+struct tt_schedule *tt_choices_apply(struct tt_arena *,
+                                     const struct tt_space *,
+                                     const int *config,
+                                     const struct tt_scall **bad);
+/* The first legal configuration in the order of the text.  false: none was
+ * found, and `config` is the very first. */
+bool tt_choices_first(const struct tt_space *, int *config);
 
 #endif

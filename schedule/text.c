@@ -404,18 +404,25 @@ print_arg(struct tt_sb *sb, const struct tt_sarg *a)
 }
 
 void
+tt_scall_print(const struct tt_scall *c, struct tt_sb *sb)
+{
+  tt_sb_printf(sb, "%s.%s(", c->stage, c->primitive);
+  for (int a = 0; a < c->nargs; a++) {
+    if (a)
+      tt_sb_add(sb, ", ");
+    print_arg(sb, &c->args[a]);
+  }
+  tt_sb_putc(sb, ')');
+}
+
+void
 tt_schedule_print(const struct tt_schedule *s, struct tt_sb *sb)
 {
   tt_sb_add(sb, "schedule {\n");
   for (int i = 0; i < s->ncalls; i++) {
-    const struct tt_scall *c = &s->calls[i];
-    tt_sb_printf(sb, "  %s.%s(", c->stage, c->primitive);
-    for (int a = 0; a < c->nargs; a++) {
-      if (a)
-        tt_sb_add(sb, ", ");
-      print_arg(sb, &c->args[a]);
-    }
-    tt_sb_add(sb, ");\n");
+    tt_sb_add(sb, "  ");
+    tt_scall_print(&s->calls[i], sb);
+    tt_sb_add(sb, ";\n");
   }
   tt_sb_add(sb, "}\n");
 }

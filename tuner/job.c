@@ -15,69 +15,15 @@
 
 #include "tuner/job.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "ir/passes.h"
 #include "runtime/build.h"
 #include "tuner/banner.h"
+#include "tuner/report.h"
 #include "tuner/ui.h"
-
-/* Longest a candidate may run in all; a slower one is no candidate. */
-#define CANDIDATE_SECONDS 10
-
-/* ---- messages ---------------------------------------------------------- */
-
-static bool
-color(void)
-{
-  const char *term = getenv("TERM");
-  return isatty(STDERR_FILENO) && !getenv("NO_COLOR") && term &&
-         strcmp(term, "dumb") != 0;
-}
-
-static void
-say(const char *severity, const char *paint, const char *text)
-{
-  if (color())
-    fprintf(stderr, "tcc-tune: \033[%sm%s:\033[0m %s\n", paint, severity, text);
-  else
-    fprintf(stderr, "tcc-tune: %s: %s\n", severity, text);
-}
-
-static enum tt_exit
-fail(enum tt_exit status, const char *text)
-{
-  say("error", "1;31", text);
-  return status;
-}
-
-static void
-warn(const char *text)
-{
-  say("warning", "1;35", text);
-}
-
-/* A line of -v. */
-static void
-detail(const struct tt_job *job, const char *what, const char *text)
-{
-  if (job->options->verbose && !job->options->quiet)
-    fprintf(stderr, "tcc-tune: %s: %s\n", what, text);
-}
-
-static void
-print_diags(const struct tt_diags *diags)
-{
-  struct tt_sb sb = {0};
-  tt_diags_print(diags, &sb, color());
-  fputs(tt_sb_str(&sb), stderr);
-  tt_sb_free(&sb);
-}
 
 /* ---- what files say about the options ---------------------------------- */
 
@@ -95,10 +41,10 @@ take_from_files(struct tt_job *job)
   job->schedule_text =
       tt_read_file(job->arena, path, &job->schedule_len, &error);
   if (!job->schedule_text)
-    return fail(TT_EXIT_INPUT, error);
+    return tt_fail(TT_EXIT_INPUT, error);
   if (!tt_banner_options(job->arena, job->schedule_text, &theirs, &error))
-    return fail(TT_EXIT_INPUT,
-                tt_arena_printf(job->arena, "'%s': %s", path, error));
+    return tt_fail(TT_EXIT_INPUT,
+                   tt_arena_printf(job->arena, "'%s': %s", path, error));
   if (o->check)
     tt_options_inherit(job->arena, o, &theirs);
   else if (o->vector_bits == TT_NOT_GIVEN && o->std != TT_STD_C99)
@@ -123,26 +69,26 @@ probe_outputs(const struct tt_job *job)
                          o->deps_file};
   enum { N = sizeof paths / sizeof paths[0] };
   if (o->output && !ends_with(o->output, ".c") && !tt_output_special(o->output))
-    return fail(TT_EXIT_USAGE,
-                tt_arena_printf(job->arena,
-                                "-o '%s': only C is written; the name must "
-                                "end in .c",
-                                o->output));
+    return tt_fail(TT_EXIT_USAGE,
+                   tt_arena_printf(job->arena,
+                                   "-o '%s': only C is written; the name must "
+                                   "end in .c",
+                                   o->output));
   for (int i = 0; i < N; i++) {
     for (int j = 0; paths[i] && j < i; j++)
       if (paths[j] && tt_output_same(paths[i], paths[j]))
-        return fail(
+        return tt_fail(
             TT_EXIT_USAGE,
             tt_arena_printf(job->arena, "two outputs to '%s'", paths[i]));
     if (paths[i] && tt_output_same(paths[i], o->input))
-      return fail(TT_EXIT_USAGE,
-                  tt_arena_printf(job->arena, "the output '%s' is the input",
-                                  paths[i]));
+      return tt_fail(TT_EXIT_USAGE,
+                     tt_arena_printf(job->arena, "the output '%s' is the input",
+                                     paths[i]));
   }
   for (int i = 0; i < N && !o->check; i++) {
     const char *error = paths[i] ? tt_output_probe(job->arena, paths[i]) : NULL;
     if (error)
-      return fail(TT_EXIT_INPUT, error);
+      return tt_fail(TT_EXIT_INPUT, error);
   }
   return TT_EXIT_DONE;
 }
@@ -186,7 +132,7 @@ compile(struct tt_job *job)
   struct tt_frontend_options fo = frontend_options(job);
   job->front = tt_compile_file(job->arena, diags, job->options->input, &fo,
                                job->options->dump == TT_DUMP_AST);
-  print_diags(diags);
+  tt_report_diags(diags);
   if (!job->front.program)
     return TT_EXIT_INPUT;
   job->unit = unit_of(job->front.program);
@@ -216,44 +162,56 @@ find_target(struct tt_job *job)
       .l3 = t.l3,
       .threads = (int)o->threads,
   };
-  detail(job, "target", job->target);
-  detail(job, "vectors",
-         tt_arena_printf(job->arena, "%d bits, %d registers", o->vector_bits,
-                         registers));
+  tt_detail(job, "target", job->target);
+  tt_detail(job, "vectors",
+            tt_arena_printf(job->arena, "%d bits, %d registers", o->vector_bits,
+                            registers));
 }
 
 /* ---- a schedule that is given ------------------------------------------ */
 
-static bool
-has_choices(const struct tt_sblock *block, const struct tt_scall **where)
+static enum tt_exit
+refused(const struct tt_job *job, const char *file, const struct tt_scall *bad,
+        const struct tt_schedule *s)
 {
-  for (int i = 0; i < block->ncalls; i++)
-    for (int k = 0; k < block->calls[i].nargs; k++)
-      if (block->calls[i].args[k].kind == TT_SARG_ANY ||
-          block->calls[i].args[k].kind == TT_SARG_SET) {
-        *where = &block->calls[i];
-        return true;
-      }
-  return false;
+  struct tt_sb call = {0};
+  tt_scall_print(bad, &call);
+  const char *text =
+      tt_arena_printf(job->arena, "%s: %s: %s", file, call.s, s->error);
+  tt_sb_free(&call);
+  return tt_fail(TT_EXIT_INPUT, text);
+}
+
+/* A block with open choices: they are searched, or, where nothing is tuned,
+ * the first that is legal is taken. */
+static enum tt_exit
+open_block(struct tt_job *job, const struct tt_sblock *block, const char *file)
+{
+  const struct tt_options *o = job->options;
+  const struct tt_scall *bad;
+  struct tt_space *space =
+      tt_choices_space(job->arena, job->front.program, block, o->strict_fp);
+  int *config = TT_ARRAY(job->arena, int, (size_t)space->nknobs + 1);
+  (void)tt_choices_first(space, config);
+  job->schedule = tt_choices_apply(job->arena, space, config, &bad);
+  if (bad)
+    return refused(job, file, bad, job->schedule);
+  if (o->trials == 0 || !o->output || o->check)
+    return TT_EXIT_DONE;
+  return tt_job_search(job, block);
 }
 
 static enum tt_exit
 apply_block(struct tt_job *job, const struct tt_sblock *block, const char *file)
 {
   const struct tt_scall *bad = NULL;
-  if (has_choices(block, &bad))
-    return fail(TT_EXIT_INPUT,
-                tt_arena_printf(job->arena,
-                                "%s: %s.%s: a choice (? or {...}) is left "
-                                "open; give one value",
-                                file, bad->stage, bad->primitive));
+  if (tt_block_choices(block) > 0)
+    return open_block(job, block, file);
   job->schedule =
       tt_schedule_new(job->arena, job->front.program, job->options->strict_fp);
   if (tt_schedule_apply(job->schedule, block, &bad))
     return TT_EXIT_DONE;
-  return fail(TT_EXIT_INPUT,
-              tt_arena_printf(job->arena, "%s: %s.%s: %s", file, bad->stage,
-                              bad->primitive, job->schedule->error));
+  return refused(job, file, bad, job->schedule);
 }
 
 static enum tt_exit
@@ -264,7 +222,7 @@ schedule_from_file(struct tt_job *job)
   const struct tt_sblock *block =
       tt_parse_schedule(job->arena, diags, job->schedule_file,
                         job->schedule_text, job->schedule_len);
-  print_diags(diags);
+  tt_report_diags(diags);
   if (!block)
     return TT_EXIT_INPUT;
   return apply_block(job, block, job->schedule_file);
@@ -280,10 +238,11 @@ block_of_source(const struct tt_job *job)
     if (!p->blocks[i].name)
       return &p->blocks[i];
   if (p->nblocks > 1)
-    warn(tt_arena_printf(job->arena,
-                         "none of the %d schedules in '%s' is used: all have "
-                         "names",
-                         p->nblocks, job->options->input));
+    tt_warn(
+        tt_arena_printf(job->arena,
+                        "none of the %d schedules in '%s' is used: all have "
+                        "names",
+                        p->nblocks, job->options->input));
   return p->nblocks == 1 ? &p->blocks[0] : NULL;
 }
 
@@ -301,176 +260,6 @@ default_schedule(struct tt_job *job)
   return TT_EXIT_DONE;
 }
 
-/* ---- the search -------------------------------------------------------- */
-
-static volatile sig_atomic_t interrupted;
-
-static void
-on_signal(int number)
-{
-  (void)number;
-  interrupted = 1;
-}
-
-/* The first signal stops the search; a second one ends the program as it
- * always would. */
-static void
-catch_signals(void)
-{
-  struct sigaction a = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-  sigaction(SIGINT, &a, NULL);
-  sigaction(SIGTERM, &a, NULL);
-  sigaction(SIGHUP, &a, NULL);
-}
-
-/* A history that was asked for must work; the one of the cache folder may be
- * out of reach, and then nothing is remembered. */
-static enum tt_exit
-open_history(const struct tt_job *job, struct tt_history **history)
-{
-  const char *path = job->options->history, *error = NULL;
-  *history = NULL;
-  if (!path)
-    path = tt_history_default_path(job->arena);
-  if (!path)
-    return TT_EXIT_DONE;
-  detail(job, "history", path);
-  *history = tt_history_open(path, &error);
-  if (*history)
-    return TT_EXIT_DONE;
-  const char *text =
-      tt_arena_printf(job->arena, "history '%s' %s", path, error);
-  if (job->options->history)
-    return fail(TT_EXIT_INPUT, text);
-  warn(tt_arena_printf(job->arena, "%s; nothing is remembered", text));
-  return TT_EXIT_DONE;
-}
-
-static enum tt_exit
-ask_compiler(struct tt_job *job)
-{
-  const struct tt_options *o = job->options;
-  char *error = NULL, *version = tt_compiler_version(o->cc, &error);
-  if (!version) {
-    enum tt_exit status =
-        fail(TT_EXIT_TOOLCHAIN, tt_arena_strdup(job->arena, error));
-    free(error);
-    return status;
-  }
-  job->compiler = tt_arena_printf(job->arena, "%s, %s", version, o->cflags);
-  free(version);
-  detail(job, "compiler", job->compiler);
-  return TT_EXIT_DONE;
-}
-
-static struct tt_workload
-workload(const struct tt_job *job)
-{
-  const struct tt_options *o = job->options;
-  struct tt_sb sb = {0};
-  tt_dump_program(&sb, job->front.program);
-  struct tt_workload w = {
-      .program = tt_program_hash(job->arena, job->front.program),
-      .text = tt_arena_strdup(job->arena, tt_sb_str(&sb)),
-      .target = job->target,
-      .compiler = job->compiler,
-      .options = tt_arena_printf(
-          job->arena, "vector=%d std=%s workspace=%d strict-fp=%d threads=%d",
-          o->vector_bits, o->std == TT_STD_C99 ? "c99" : "gnu11", o->workspace,
-          o->strict_fp, (int)o->threads),
-  };
-  tt_sb_free(&sb);
-  return w;
-}
-
-/* The flags of a trial: those given, the language, and OpenMP where more
- * than one core may be used. */
-static const char *
-trial_flags(const struct tt_job *job)
-{
-  const struct tt_options *o = job->options;
-  return tt_arena_printf(job->arena, "%s -std=%s%s", o->cflags,
-                         o->std == TT_STD_C99 ? "c99" : "gnu11",
-                         o->threads > 1 ? " -fopenmp" : "");
-}
-
-static struct tt_tune_options
-tune_options(const struct tt_job *job, struct tt_history *history,
-             struct tt_ui *ui)
-{
-  const struct tt_options *o = job->options;
-  return (struct tt_tune_options){
-      .trials = o->trials == TT_NOT_GIVEN ? -1 : (int)o->trials,
-      .seconds = o->time,
-      .seed = (uint64_t)o->seed,
-      .search = (enum tt_search)o->search,
-      .model = (enum tt_model)o->model,
-      .target = job->model,
-      .strict_fp = o->strict_fp,
-      .retune = o->retune,
-      .measure = {.cc = o->cc,
-                  .cflags = trial_flags(job),
-                  .jobs = job->cpus,
-                  .threads = (int)o->threads,
-                  .timeout = CANDIDATE_SECONDS,
-                  .seed = (uint64_t)o->seed,
-                  .codegen = tt_job_codegen(o)},
-      .history = history,
-      .workload = workload(job),
-      .progress = tt_ui_progress,
-      .progress_ctx = ui,
-      .interrupted = &interrupted,
-  };
-}
-
-static enum tt_exit
-tune_status(struct tt_job *job)
-{
-  const struct tt_tuned *t = job->tuned;
-  job->schedule = t->schedule;
-  if (t->warning)
-    warn(t->warning);
-  switch (t->status) {
-  case TT_TUNED:
-  case TT_REUSED:
-    return TT_EXIT_DONE;
-  case TT_INTERRUPTED:
-    if (t->schedule)
-      return TT_EXIT_DONE; /* deliver() ends with 130 */
-    return fail(TT_EXIT_INTERRUPTED, "interrupted before anything was found");
-  case TT_NO_CANDIDATE:
-    return fail(TT_EXIT_NO_CANDIDATE,
-                t->error ? t->error : "no candidate passed its check");
-  case TT_TOOLCHAIN:
-    return fail(TT_EXIT_TOOLCHAIN, t->error);
-  }
-  return TT_EXIT_DONE;
-}
-
-static enum tt_exit
-search(struct tt_job *job)
-{
-  const struct tt_options *o = job->options;
-  struct tt_history *history;
-  struct tt_ui ui;
-  struct tt_tuned *tuned = TT_NEW(job->arena, struct tt_tuned);
-  enum tt_exit status = ask_compiler(job);
-  if (!status)
-    status = open_history(job, &history);
-  if (status)
-    return status;
-  tt_ui_start(&ui, stderr,
-              o->quiet ? TT_PROGRESS_NONE : (enum tt_progress_mode)o->progress,
-              job->front.program->name, job->unit);
-  struct tt_tune_options to = tune_options(job, history, &ui);
-  catch_signals();
-  *tuned = tt_tune(job->arena, job->front.program, &to);
-  tt_ui_clear(&ui);
-  tt_history_close(history);
-  job->tuned = tuned;
-  return tune_status(job);
-}
-
 static enum tt_exit
 choose_schedule(struct tt_job *job)
 {
@@ -485,7 +274,7 @@ choose_schedule(struct tt_job *job)
   job->origin = "the default schedule";
   if (o->trials == 0 || !o->output)
     return default_schedule(job);
-  return search(job);
+  return tt_job_search(job, NULL);
 }
 
 /* ---- delivery ---------------------------------------------------------- */
@@ -509,17 +298,17 @@ compare(const struct tt_job *job, int n, const struct tt_output *outs)
     size_t have_len, want_len = outs[i].len;
     const char *have = tt_read_file(job->arena, path, &have_len, &error);
     if (!have)
-      return fail(TT_EXIT_INPUT, error);
+      return tt_fail(TT_EXIT_INPUT, error);
     const char *want = outs[i].text;
     have = tt_banner_strip(job->arena, have, &have_len);
     want = tt_banner_strip(job->arena, want, &want_len);
     if (have_len != want_len || memcmp(have, want, want_len) != 0)
-      return fail(TT_EXIT_INPUT,
-                  tt_arena_printf(job->arena,
-                                  "'%s' is not what '%s' gives: line %d "
-                                  "differs (not counting what was measured)",
-                                  path, job->options->input,
-                                  first_difference(have, want)));
+      return tt_fail(TT_EXIT_INPUT,
+                     tt_arena_printf(job->arena,
+                                     "'%s' is not what '%s' gives: line %d "
+                                     "differs (not counting what was measured)",
+                                     path, job->options->input,
+                                     first_difference(have, want)));
   }
   return TT_EXIT_DONE;
 }
@@ -575,12 +364,12 @@ deliver(const struct tt_job *job)
   int n;
   const char *error = tt_emit(job, &outs, &n);
   if (error)
-    return fail(TT_EXIT_INPUT, error);
+    return tt_fail(TT_EXIT_INPUT, error);
   if (job->options->check)
     return compare(job, n, outs);
   error = tt_outputs_commit(job->arena, n, outs);
   if (error)
-    return fail(TT_EXIT_INPUT, error);
+    return tt_fail(TT_EXIT_INPUT, error);
   if (!job->options->quiet)
     summary(job, n, outs);
   return job->tuned && job->tuned->status == TT_INTERRUPTED
@@ -598,7 +387,7 @@ dump(const struct tt_job *job)
     error = tt_outputs_commit(job->arena, 1, &out);
   }
   tt_sb_free(&sb);
-  return error ? fail(TT_EXIT_INPUT, error) : TT_EXIT_DONE;
+  return error ? tt_fail(TT_EXIT_INPUT, error) : TT_EXIT_DONE;
 }
 
 enum tt_exit
@@ -608,7 +397,7 @@ tt_job_run(struct tt_arena *arena, struct tt_options *o)
   const char *error;
   bool early = o->dump == TT_DUMP_AST || o->dump == TT_DUMP_PROGRAM;
   if (!tt_options_check(arena, o, &error))
-    return fail(TT_EXIT_USAGE, error);
+    return tt_fail(TT_EXIT_USAGE, error);
   enum tt_exit status = take_from_files(&job);
   tt_options_defaults(arena, o);
   if (!status)

@@ -39,6 +39,10 @@ struct tt_job {
  * stderr, dumps to stdout.  Returns the exit status. */
 enum tt_exit tt_job_run(struct tt_arena *, struct tt_options *);
 
+/* job_search.c: searches a schedule, in the space of the block with open
+ * choices or (NULL) in the one derived from the program. */
+enum tt_exit tt_job_search(struct tt_job *, const struct tt_sblock *);
+
 /* emit.c: the files of the job and their texts, in *outs (*n of them).  NULL,
  * or why the code cannot be made. */
 const char *tt_emit(const struct tt_job *, struct tt_output **outs, int *n);

@@ -2,9 +2,10 @@
 noinst_LIBRARIES += tuner/libcli.a
 tuner_libcli_a_SOURCES = \
 	tuner/banner.c tuner/banner.h \
-	tuner/emit.c tuner/job.c tuner/job.h \
+	tuner/emit.c tuner/job.c tuner/job.h tuner/job_search.c \
 	tuner/options.c tuner/options.h tuner/options.def \
 	tuner/output.c tuner/output.h \
+	tuner/report.c tuner/report.h \
 	tuner/ui.c tuner/ui.h
 
 # The tuner: models, searches, the loop, the history.

@@ -1,0 +1,236 @@
+/* The search of a run: what the tuning loop needs is gathered here, and its
+ * answer judged.  Owns the signals while it runs.
+ */
+#include "config.h"
+
+#include "tuner/job.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ir/passes.h"
+#include "runtime/build.h"
+#include "tuner/report.h"
+#include "tuner/ui.h"
+
+/* Longest a candidate may run in all; a slower one is no candidate. */
+#define CANDIDATE_SECONDS 10
+
+static volatile sig_atomic_t interrupted;
+
+static void
+on_signal(int number)
+{
+  (void)number;
+  interrupted = 1;
+}
+
+/* The first signal stops the search; a second one ends the program as it
+ * always would. */
+static void
+catch_signals(void)
+{
+  struct sigaction a = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+  sigaction(SIGINT, &a, NULL);
+  sigaction(SIGTERM, &a, NULL);
+  sigaction(SIGHUP, &a, NULL);
+}
+
+/* A history that was asked for must work; the one of the cache folder may be
+ * out of reach, and then nothing is remembered. */
+static enum tt_exit
+open_history(const struct tt_job *job, struct tt_history **history)
+{
+  const char *path = job->options->history, *error = NULL;
+  *history = NULL;
+  if (!path)
+    path = tt_history_default_path(job->arena);
+  if (!path)
+    return TT_EXIT_DONE;
+  tt_detail(job, "history", path);
+  *history = tt_history_open(path, &error);
+  if (*history)
+    return TT_EXIT_DONE;
+  const char *text =
+      tt_arena_printf(job->arena, "history '%s' %s", path, error);
+  if (job->options->history)
+    return tt_fail(TT_EXIT_INPUT, text);
+  tt_warn(tt_arena_printf(job->arena, "%s; nothing is remembered", text));
+  return TT_EXIT_DONE;
+}
+
+static enum tt_exit
+ask_compiler(struct tt_job *job)
+{
+  const struct tt_options *o = job->options;
+  char *error = NULL, *version = tt_compiler_version(o->cc, &error);
+  if (!version) {
+    enum tt_exit status =
+        tt_fail(TT_EXIT_TOOLCHAIN, tt_arena_strdup(job->arena, error));
+    free(error);
+    return status;
+  }
+  job->compiler = tt_arena_printf(job->arena, "%s, %s", version, o->cflags);
+  free(version);
+  tt_detail(job, "compiler", job->compiler);
+  return TT_EXIT_DONE;
+}
+
+static struct tt_workload
+workload(const struct tt_job *job)
+{
+  const struct tt_options *o = job->options;
+  struct tt_sb sb = {0};
+  tt_dump_program(&sb, job->front.program);
+  struct tt_workload w = {
+      .program = tt_program_hash(job->arena, job->front.program),
+      .text = tt_arena_strdup(job->arena, tt_sb_str(&sb)),
+      .target = job->target,
+      .compiler = job->compiler,
+      .options = tt_arena_printf(
+          job->arena, "vector=%d std=%s workspace=%d strict-fp=%d threads=%d",
+          o->vector_bits, o->std == TT_STD_C99 ? "c99" : "gnu11", o->workspace,
+          o->strict_fp, (int)o->threads),
+  };
+  tt_sb_free(&sb);
+  return w;
+}
+
+/* The flags of a trial: those given, the language, and OpenMP where more
+ * than one core may be used. */
+static const char *
+trial_flags(const struct tt_job *job)
+{
+  const struct tt_options *o = job->options;
+  return tt_arena_printf(job->arena, "%s -std=%s%s", o->cflags,
+                         o->std == TT_STD_C99 ? "c99" : "gnu11",
+                         o->threads > 1 ? " -fopenmp" : "");
+}
+
+static struct tt_tune_options
+tune_options(const struct tt_job *job, struct tt_history *history,
+             struct tt_ui *ui)
+{
+  const struct tt_options *o = job->options;
+  return (struct tt_tune_options){
+      .trials = o->trials == TT_NOT_GIVEN ? -1 : (int)o->trials,
+      .seconds = o->time,
+      .seed = (uint64_t)o->seed,
+      .search = (enum tt_search)o->search,
+      .model = (enum tt_model)o->model,
+      .target = job->model,
+      .strict_fp = o->strict_fp,
+      .retune = o->retune,
+      .measure = {.cc = o->cc,
+                  .cflags = trial_flags(job),
+                  .jobs = job->cpus,
+                  .threads = (int)o->threads,
+                  .timeout = CANDIDATE_SECONDS,
+                  .seed = (uint64_t)o->seed,
+                  .codegen = tt_job_codegen(o)},
+      .history = history,
+      .workload = workload(job),
+      .progress = tt_ui_progress,
+      .progress_ctx = ui,
+      .interrupted = &interrupted,
+  };
+}
+
+static enum tt_exit
+tune_status(struct tt_job *job)
+{
+  const struct tt_tuned *t = job->tuned;
+  job->schedule = t->schedule;
+  if (t->warning)
+    tt_warn(t->warning);
+  switch (t->status) {
+  case TT_TUNED:
+  case TT_REUSED:
+    return TT_EXIT_DONE;
+  case TT_INTERRUPTED:
+    if (t->schedule)
+      return TT_EXIT_DONE; /* deliver() ends with 130 */
+    return tt_fail(TT_EXIT_INTERRUPTED,
+                   "interrupted before anything was found");
+  case TT_NO_CANDIDATE:
+    return tt_fail(TT_EXIT_NO_CANDIDATE,
+                   t->error ? t->error : "no candidate passed its check");
+  case TT_TOOLCHAIN:
+    return tt_fail(TT_EXIT_TOOLCHAIN, t->error);
+  }
+  return TT_EXIT_DONE;
+}
+
+/* The block as one line: records of one set of choices say nothing about
+ * another. */
+static const char *
+block_text(const struct tt_job *job, const struct tt_sblock *block)
+{
+  struct tt_sb sb = {0};
+  for (int i = 0; i < block->ncalls; i++) {
+    tt_scall_print(&block->calls[i], &sb);
+    tt_sb_putc(&sb, ';');
+  }
+  const char *text = tt_arena_strdup(job->arena, tt_sb_str(&sb));
+  tt_sb_free(&sb);
+  return text;
+}
+
+/* ---- the space of a block with open choices ---------------------------- */
+
+/* The block is the only one of the program that the loop is given. */
+static struct tt_space *
+open_choices(struct tt_arena *arena, const struct tt_program *program,
+             const struct tt_target_model *model, bool strict_fp)
+{
+  (void)model;
+  return tt_choices_space(arena, program, &program->blocks[0], strict_fp);
+}
+
+static void
+first_choices(const struct tt_space *space, int *config)
+{
+  (void)tt_choices_first(space, config);
+}
+
+static const struct tt_space_ops choices_ops = {
+    .open = open_choices,
+    .schedule = tt_choices_schedule,
+    .initial = first_choices,
+};
+
+enum tt_exit
+tt_job_search(struct tt_job *job, const struct tt_sblock *choices)
+{
+  const struct tt_options *o = job->options;
+  /* The winner refers to the program that the loop was given. */
+  struct tt_program *program = TT_NEW(job->arena, struct tt_program);
+  *program = *job->front.program;
+  struct tt_history *history;
+  struct tt_ui ui;
+  struct tt_tuned *tuned = TT_NEW(job->arena, struct tt_tuned);
+  enum tt_exit status = ask_compiler(job);
+  if (!status)
+    status = open_history(job, &history);
+  if (status)
+    return status;
+  tt_ui_start(&ui, stderr,
+              o->quiet ? TT_PROGRESS_NONE : (enum tt_progress_mode)o->progress,
+              job->front.program->name, job->unit);
+  struct tt_tune_options to = tune_options(job, history, &ui);
+  if (choices) {
+    program->nblocks = 1;
+    program->blocks = choices;
+    to.space_ops = &choices_ops;
+    to.workload.options =
+        tt_arena_printf(job->arena, "%s choices=%s", to.workload.options,
+                        block_text(job, choices));
+  }
+  catch_signals();
+  *tuned = tt_tune(job->arena, program, &to);
+  tt_ui_clear(&ui);
+  tt_history_close(history);
+  job->tuned = tuned;
+  return tune_status(job);
+}

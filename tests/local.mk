@@ -29,6 +29,11 @@ tests_test_options_SOURCES = tests/test_options.c
 tests_test_options_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_options_LDADD = tuner/libcli.a runtime/libruntime.a ir/libir.a \
 	$(CMOCKA_LIBS)
+check_PROGRAMS += tests/test_choices
+TESTS += tests/test_choices
+tests_test_choices_SOURCES = tests/test_choices.c
+tests_test_choices_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_choices_LDADD = schedule/libschedule.a ir/libir.a $(CMOCKA_LIBS)
 check_PROGRAMS += tests/test_ui
 TESTS += tests/test_ui
 tests_test_ui_SOURCES = tests/test_ui.c

@@ -29,7 +29,8 @@ now(void)
 static void
 three(struct tt_sb *sb, double v)
 {
-  tt_sb_printf(sb, "%.*f", v >= 100 ? 0 : v >= 10 ? 1 : 2, v);
+  /* 9.996 is 10.0, not 10.00: the digits are counted after rounding. */
+  tt_sb_printf(sb, "%.*f", v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2, v);
 }
 
 void
@@ -66,17 +67,19 @@ tt_ui_speed(struct tt_sb *sb, double seconds, double plain, double flops,
   }
 }
 
+typedef const char *outcome_fn(enum tt_outcome);
+
 /* "8 compiler error, 4 wrong result"; false if nothing failed.  What was
  * cancelled did not fail. */
 static bool
-failures(struct tt_sb *sb, const struct tt_progress *p)
+failures(struct tt_sb *sb, const struct tt_progress *p, outcome_fn *word)
 {
   const char *comma = "";
   for (int i = 0; i < TT_NOUTCOMES; i++) {
     if (i == TT_OUT_OK || i == TT_OUT_CANCELLED || !p->outcomes[i])
       continue;
     tt_sb_printf(sb, "%s%d %s", comma, p->outcomes[i],
-                 tt_outcome_text((enum tt_outcome)i));
+                 word((enum tt_outcome)i));
     comma = ", ";
   }
   return *comma;
@@ -88,7 +91,7 @@ tt_ui_trials(struct tt_sb *sb, const struct tt_progress *p)
   struct tt_sb f = {0};
   tt_sb_printf(sb, "%d trial%s in %.1f s", p->trials, p->trials == 1 ? "" : "s",
                p->elapsed);
-  if (failures(&f, p))
+  if (failures(&f, p, tt_outcome_text))
     tt_sb_printf(sb, "; failed: %s", f.s);
   tt_sb_free(&f);
 }
@@ -105,11 +108,31 @@ spent(const struct tt_progress *p)
   return fmin(s, 1);
 }
 
+/* The best so far: ", 18.7 ms, 115 GFLOP/s, 9.30x". */
+static void
+bar_best(struct tt_sb *line, const struct tt_progress *p, const char *unit)
+{
+  if (!(p->best > 0))
+    return;
+  tt_sb_add(line, ", ");
+  tt_ui_seconds(line, p->best);
+  if (p->flops > 0) {
+    tt_sb_add(line, ", ");
+    three(line, p->flops / p->best * 1e-9);
+    tt_sb_printf(line, " %s", unit);
+  }
+  if (p->plain > 0) {
+    tt_sb_add(line, ", ");
+    three(line, p->plain / p->best);
+    tt_sb_putc(line, 'x');
+  }
+}
+
 void
 tt_ui_bar(struct tt_sb *sb, const struct tt_progress *p, const char *name,
           const char *unit, int columns)
 {
-  enum { WIDTH = 16 };
+  enum { WIDTH = 10 };
   struct tt_sb line = {0}, f = {0};
   double share = spent(p);
   int full = (int)(share * WIDTH);
@@ -125,25 +148,12 @@ tt_ui_bar(struct tt_sb *sb, const struct tt_progress *p, const char *name,
     tt_sb_printf(&line, "/%d", p->max_trials);
   tt_sb_printf(&line, " trials, %.0f s", p->elapsed);
   if (share > 0 && share < 1)
-    tt_sb_printf(&line, " (%.0f s left)", p->elapsed / share - p->elapsed);
-  if (p->best > 0) {
-    tt_sb_add(&line, ", best ");
-    tt_ui_seconds(&line, p->best);
-    if (p->flops > 0) {
-      tt_sb_putc(&line, ' ');
-      three(&line, p->flops / p->best * 1e-9);
-      tt_sb_printf(&line, " %s", unit);
-    }
-    if (p->plain > 0) {
-      tt_sb_add(&line, " (");
-      three(&line, p->plain / p->best);
-      tt_sb_add(&line, "x)");
-    }
-  }
+    tt_sb_printf(&line, ", %.0f s left", p->elapsed / share - p->elapsed);
+  bar_best(&line, p, unit);
+  if (failures(&f, p, tt_outcome_name))
+    tt_sb_printf(&line, ", failed: %s", f.s);
   if (p->phase)
     tt_sb_printf(&line, ", %s", p->phase);
-  if (failures(&f, p))
-    tt_sb_printf(&line, ", failed: %s", f.s);
   /* A line that wraps could not be redrawn. */
   size_t room = columns > 1 ? (size_t)columns - 1 : 0;
   tt_sb_addn(sb, line.s, line.len < room ? line.len : room);

@@ -12,7 +12,8 @@ AM_TESTS_ENVIRONMENT = \
 	XDG_CACHE_HOME="$$HOME/cache"; export XDG_CACHE_HOME;
 
 EXTRA_DIST += tests/lib.sh tests/cases $(TAP_TESTS)
-TAP_TESTS = tests/layering.tap tests/log.tap
+TAP_TESTS = tests/layering.tap tests/golden.tap tests/outputs.tap \
+	tests/examples.tap tests/tune.tap tests/man.tap tests/log.tap
 TESTS += $(TAP_TESTS)
 
 clean-local: clean-scratch

@@ -8,6 +8,12 @@ tuner_libcli_a_SOURCES = \
 	tuner/report.c tuner/report.h \
 	tuner/ui.c tuner/ui.h
 
+bin_PROGRAMS += tcc-tune
+tcc_tune_SOURCES = tuner/main.c
+tcc_tune_LDADD = tuner/libcli.a tuner/libtuner.a frontend/libfrontend.a \
+	codegen/libcodegen.a schedule/libschedule.a runtime/libruntime.a \
+	ir/libir.a $(XGBOOST_LIBS) $(SQLITE_LIBS)
+
 # The tuner: models, searches, the loop, the history.
 noinst_LIBRARIES += tuner/libtuner.a
 tuner_libtuner_a_CPPFLAGS = $(AM_CPPFLAGS) $(SQLITE_CFLAGS)

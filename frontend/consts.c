@@ -29,7 +29,7 @@ tt_const_value(struct tt_sema *s, const struct tt_ast *e)
 }
 
 bool
-tt_const_int(struct tt_sema *s, const struct tt_ast *e, int64_t *out)
+tt_sema_const_int(struct tt_sema *s, const struct tt_ast *e, int64_t *out)
 {
   struct tt_value v = tt_const_value(s, e);
 
@@ -151,7 +151,7 @@ check_size(struct tt_sema *s, const struct tt_ast *e, int64_t v)
 bool
 tt_const_size(struct tt_sema *s, const struct tt_ast *e, int64_t *out)
 {
-  return tt_const_int(s, e, out) && check_size(s, e, *out);
+  return tt_sema_const_int(s, e, out) && check_size(s, e, *out);
 }
 
 bool
@@ -163,7 +163,7 @@ tt_const_range(struct tt_sema *s, const struct tt_ast *lo,
   *first = 0;
   if (!lo)
     return tt_const_size(s, hi, extent);
-  if (!tt_const_int(s, lo, first) || !tt_const_int(s, hi, &end))
+  if (!tt_sema_const_int(s, lo, first) || !tt_sema_const_int(s, hi, &end))
     return false;
   if (end <= *first) {
     tt_diag(s->diags, TT_D_BAD_SHAPE,

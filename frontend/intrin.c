@@ -35,7 +35,7 @@ check_attrs(struct tt_sema *s, const struct tt_operand *o)
     if (strcmp(a->id.name, "reg") == 0 && a->text)
       continue;
     if (strcmp(a->id.name, "contiguous") == 0 && a->nargs == 1) {
-      if (tt_const_int(s, a->args[0], &v) && v < 1)
+      if (tt_sema_const_int(s, a->args[0], &v) && v < 1)
         bad_intrin(s, a->args[0]->span, "%s needs a stride of at least 1",
                    a->id.name);
       continue;

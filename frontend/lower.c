@@ -73,8 +73,8 @@ value_range(struct tt_sema *s, const struct tt_item *item, struct tt_tensor *t)
     return false;
   }
   t->lo = 0;
-  if ((item->lo && !tt_const_int(s, item->lo, &t->lo)) ||
-      !tt_const_int(s, item->hi, &t->hi))
+  if ((item->lo && !tt_sema_const_int(s, item->lo, &t->lo)) ||
+      !tt_sema_const_int(s, item->hi, &t->hi))
     return false;
   if (t->lo >= t->hi) {
     tt_diag(s->diags, TT_D_BAD_RANGE, span, "the range %lld..%lld is empty",

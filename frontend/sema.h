@@ -205,7 +205,7 @@ void tt_check_const(struct tt_sema *, struct tt_sym *);
 void tt_check_require(struct tt_sema *, const struct tt_item *);
 /* The value of an expression at compile time; bad after a diagnostic. */
 struct tt_value tt_const_value(struct tt_sema *, const struct tt_ast *);
-bool tt_const_int(struct tt_sema *, const struct tt_ast *, int64_t *);
+bool tt_sema_const_int(struct tt_sema *, const struct tt_ast *, int64_t *);
 /* A size: at least 1, at most 2^40. */
 bool tt_const_size(struct tt_sema *, const struct tt_ast *, int64_t *);
 /* `lo..hi` or `hi`: the range of an index. */

@@ -514,14 +514,14 @@ gather(struct cprinter *c, const struct tt_tensor *t, int n,
   struct tt_sb sb = {0};
   const char *name = tensor_name(c, t);
   const struct tt_expr *base = tt_access_base(c->arena, t, n, idx);
-  tt_sb_printf(&sb, "(%s){", tt_c_vector(c, t->dtype, lanes));
+  tt_sb_printf(&sb, "((%s){", tt_c_vector(c, t->dtype, lanes));
   c->index++;
   for (int i = 0; i < lanes; i++)
     tt_sb_printf(
         &sb, "%s%s[%s]", i ? ", " : "", name,
         affine(c, tt_iadd(c->arena, base, tt_idx(c->arena, i * stride))));
   c->index--;
-  tt_sb_add(&sb, "}");
+  tt_sb_add(&sb, "})");
   const char *text = tt_arena_strdup(c->arena, tt_sb_str(&sb));
   tt_sb_free(&sb);
   return text;

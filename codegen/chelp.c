@@ -194,6 +194,27 @@ tt_c_helper(struct cprinter *c, const char *name)
 
 /* ---- vectors ---------------------------------------------------------- */
 
+/* What takes or returns vectors is a macro, not a function: compilers warn of
+ * the ABI of functions whose vectors are wider than the machine's.  `body`
+ * has its lines ended by \n; its last one is the value.  The names in it begin
+ * with tt_, so that no argument can mean one of them. */
+static const char *
+vector_macro(struct cprinter *c, const char *name, const char *params,
+             const char *body)
+{
+  struct tt_sb sb = {0};
+  tt_sb_printf(&sb, "#define %s(%s) __extension__({ \\\n", name, params);
+  for (; *body; body++) {
+    if (*body == '\n')
+      tt_sb_add(&sb, " \\");
+    tt_sb_putc(&sb, *body);
+  }
+  tt_sb_add(&sb, "})\n");
+  const char *text = tt_arena_strdup(c->arena, tt_sb_str(&sb));
+  tt_sb_free(&sb);
+  return text;
+}
+
 const char *
 tt_c_vec_helper(struct cprinter *c, const char *op, enum tt_dtype t, int lanes)
 {
@@ -202,20 +223,19 @@ tt_c_vec_helper(struct cprinter *c, const char *op, enum tt_dtype t, int lanes)
   const char *name = full_name(c, tt_arena_printf(c->arena, "%s_%s", op, v));
   if (have(c, name))
     return name;
-  const char *text;
-  if (strcmp(op, "select") == 0)
-    text = tt_arena_printf(c->arena,
-                           "static inline %s %s(%s m, %s a, %s b)\n{\n"
-                           "  return (%s)((m & (%s)a) | (~m & (%s)b));\n}\n",
-                           v, name, m, v, v, v, m, m);
-  else
-    text = tt_arena_printf(c->arena,
-                           "static inline %s %s(%s a, %s b)\n{\n"
-                           "  const %s m = a %s b;\n"
-                           "  return (%s)((m & (%s)a) | (~m & (%s)b));\n}\n",
-                           v, name, v, v, m, strcmp(op, "min") == 0 ? "<" : ">",
-                           v, m, m);
-  return tt_c_add_helper(c, name, text);
+  bool select = strcmp(op, "select") == 0;
+  const char *mask = select
+                         ? "(z)"
+                         : tt_arena_printf(c->arena, "tt_a %s tt_b",
+                                           strcmp(op, "min") == 0 ? "<" : ">");
+  const char *body =
+      tt_arena_printf(c->arena,
+                      "  const %s tt_a = (x), tt_b = (y);\n"
+                      "  const %s tt_m = %s;\n"
+                      "  (%s)((tt_m & (%s)tt_a) | (~tt_m & (%s)tt_b));\n",
+                      v, m, mask, v, m, m);
+  return tt_c_add_helper(
+      c, name, vector_macro(c, name, select ? "z, x, y" : "x, y", body));
 }
 
 static const char *
@@ -288,12 +308,12 @@ scalar_op(struct cprinter *c, const struct tt_expr *e,
 const char *
 tt_c_lane_helper(struct cprinter *c, const struct tt_expr *e)
 {
-  static const char *const names[2] = {"a", "b"};
+  static const char *const names[2] = {"tt_a", "tt_b"};
   const struct tt_expr *args[2] = {e->a, e->b};
   const char *types[2];
   int n = e->kind == TT_CALL ? e->nargs : e->b ? 2 : 1;
   int lanes = e->type.lanes;
-  struct tt_var i = {"i", lanes, -1};
+  struct tt_var i = {"tt_i", lanes, -1};
   const struct tt_expr *x[2];
   for (int k = 0; k < n; k++) {
     if (e->kind == TT_CALL)
@@ -311,12 +331,14 @@ tt_c_lane_helper(struct cprinter *c, const struct tt_expr *e)
   if (have(c, name))
     return name;
   const char *value = tt_c_expr(c, scalar_op(c, e, x), PREC_ANY);
-  const char *b = n > 1 ? tt_arena_printf(c->arena, ", %s b", types[1]) : "";
-  return tt_c_add_helper(
-      c, name,
-      tt_arena_printf(c->arena,
-                      "static inline %s %s(%s a%s)\n{\n  %s r;\n"
-                      "  for (int i = 0; i < %d; i++)\n"
-                      "    r[i] = %s;\n  return r;\n}\n",
-                      result, name, types[0], b, result, lanes, value));
+  const char *b =
+      n > 1 ? tt_arena_printf(c->arena, "  const %s tt_b = (y);\n", types[1])
+            : "";
+  const char *body = tt_arena_printf(c->arena,
+                                     "  const %s tt_a = (x);\n%s  %s tt_r;\n"
+                                     "  for (int tt_i = 0; tt_i < %d; tt_i++)\n"
+                                     "    tt_r[tt_i] = %s;\n  tt_r;\n",
+                                     types[0], b, result, lanes, value);
+  return tt_c_add_helper(c, name,
+                         vector_macro(c, name, n > 1 ? "x, y" : "x", body));
 }

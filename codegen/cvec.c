@@ -47,18 +47,18 @@ broadcast(struct cprinter *c, const struct tt_expr *e, int prec)
                     tt_arena_printf(c->arena, "(%s){0}", type), prec);
 }
 
-/* {0, s, 2 s, ...} */
+/* {0, s, 2 s, ...}; in parentheses, because it may be a macro's argument. */
 static const char *
 steps(struct cprinter *c, enum tt_dtype t, int64_t stride, int lanes)
 {
   struct tt_sb sb = {0};
-  tt_sb_printf(&sb, "(%s){", tt_c_vector(c, t, lanes));
+  tt_sb_printf(&sb, "((%s){", tt_c_vector(c, t, lanes));
   for (int i = 0; i < lanes; i++) {
     int prec;
     tt_sb_printf(&sb, "%s%s", i ? ", " : "",
                  tt_c_int(c, t, tt_wrap(t, i * stride), &prec));
   }
-  tt_sb_add(&sb, "}");
+  tt_sb_add(&sb, "})");
   const char *text = tt_arena_strdup(c->arena, tt_sb_str(&sb));
   tt_sb_free(&sb);
   return text;

@@ -23,6 +23,7 @@ struct entry {
   int next; /* with the same hash bucket; -1: none */
   int first, last;
   int count;
+  int height;                   /* of the expression: more than its operands' */
   const struct tt_tensor *name; /* NULL: not named */
 };
 
@@ -67,6 +68,22 @@ hash(const struct tt_expr *e)
   for (int i = 0; i < e->nargs; i++)
     h = mix(h, hash(e->args[i]));
   return h;
+}
+
+static int
+height(const struct tt_expr *e)
+{
+  const struct tt_expr *ops[3] = {e->a, e->b, e->c};
+  int most = 0;
+  for (int i = 0; i < 3; i++) {
+    int h = ops[i] ? height(ops[i]) : 0;
+    most = h > most ? h : most;
+  }
+  for (int i = 0; i < e->nargs; i++) {
+    int h = height(e->args[i]);
+    most = h > most ? h : most;
+  }
+  return most + 1;
 }
 
 static struct entry *
@@ -150,7 +167,8 @@ count(struct table *t, const struct tt_expr *e)
       x->count++;
       return;
     }
-    struct entry n = {e, h, t->bucket[h % BUCKETS], t->now, INT32_MAX, 1, NULL};
+    struct entry n = {
+        e, h, t->bucket[h % BUCKETS], t->now, INT32_MAX, 1, height(e), NULL};
     t->bucket[h % BUCKETS] = t->entries.n;
     TT_PUSH(t->entries, n);
   }
@@ -292,24 +310,40 @@ definition(struct table *t, const struct entry *x)
                   replace_operands(t, x->expr));
 }
 
-/* An entry whose operands have names too comes after them in its store:
- * children were entered after their parent, so define from the back. */
+/* The named entries of store `i`, the highest first: they are defined from the
+ * back, so that one whose operands have names comes after those.  Returns
+ * their number. */
+static int
+entries_of(const struct table *t, int i, const struct entry **out)
+{
+  int n = 0;
+  for (int k = 0; k < t->entries.n; k++) {
+    const struct entry *x = &t->entries.items[k];
+    if (!x->name || x->first != i)
+      continue;
+    int at = n++;
+    for (; at > 0 && out[at - 1]->height < x->height; at--)
+      out[at] = out[at - 1];
+    out[at] = x;
+  }
+  return n;
+}
+
 static const struct tt_stmt *
 rebuild(struct table *t, int n, const struct tt_stmt *const *run)
 {
   struct tt_arena *arena = t->pass->arena;
+  const struct entry *here[MAX_NAMES];
   const struct tt_stmt *rest = NULL;
   for (int i = n - 1; i >= 0; i--) {
     t->now = i;
     const struct tt_stmt *pair[2] = {replace_store(t, run[i]), rest};
     rest = tt_seq(arena, 2, pair);
-    for (int k = 0; k < t->entries.n; k++) {
-      const struct entry *x = &t->entries.items[k];
-      if (!x->name || x->first != i)
-        continue;
-      pair[0] = definition(t, x);
+    int m = entries_of(t, i, here);
+    for (int k = 0; k < m; k++) {
+      pair[0] = definition(t, here[k]);
       pair[1] = rest;
-      rest = tt_alloc_stmt(arena, x->name, tt_seq(arena, 2, pair));
+      rest = tt_alloc_stmt(arena, here[k]->name, tt_seq(arena, 2, pair));
     }
   }
   return rest;

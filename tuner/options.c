@@ -376,6 +376,8 @@ tt_options_parse(struct tt_arena *arena, int n, const char *const *words,
     }
     if (!set(arena, s, o, value, error))
       return false;
+    if (o->help || o->version) /* whatever else is on the line */
+      return true;
   }
   return true;
 }

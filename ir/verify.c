@@ -231,7 +231,7 @@ check_for(struct nest_ctx *n, const struct tt_stmt *s)
       tt_verifier_fail(v, "two live loops run over %s", s->var->name);
   if (s->var->extent < 1)
     tt_verifier_fail(v, "the loop over %s is empty", s->var->name);
-  if (s->lanes < 1)
+  if (s->for_kind == TT_VECTOR && s->lanes < 1)
     tt_verifier_fail(v, "the loop over %s has %d lanes", s->var->name,
                      s->lanes);
   TT_PUSH(v->vars, s->var);

@@ -132,6 +132,52 @@ tt_reads_pointwise(const struct tt_stage *st, const struct tt_tensor *tensor)
   return p.ok;
 }
 
+struct smooth {
+  struct tt_arena *ar;
+  const struct tt_var *var;
+};
+
+static bool smooth(struct smooth *s, const struct tt_expr *e);
+
+static bool
+smooth_load(struct smooth *s, const struct tt_expr *e)
+{
+  for (int d = 0; d < e->nargs; d++) {
+    int64_t coef;
+    if (!tt_affine_coef(s->ar, e->args[d], s->var, &coef))
+      return false;
+  }
+  return true;
+}
+
+static bool
+smooth(struct smooth *s, const struct tt_expr *e)
+{
+  if (!tt_expr_uses_var(e, s->var))
+    return true;
+  if (e->kind == TT_LOAD)
+    return smooth_load(s, e);
+  if (e->kind == TT_SELECT) {
+    if (e->a->kind == TT_LOAD && tt_padding_value(e, e->a->tensor))
+      return smooth_load(s, e->a);
+    if (tt_expr_uses_var(e->c, s->var))
+      return false;
+  }
+  for (int i = 0; i < e->nargs; i++)
+    if (!smooth(s, e->args[i]))
+      return false;
+  return (!e->a || smooth(s, e->a)) && (!e->b || smooth(s, e->b));
+}
+
+bool
+tt_vectorizes(struct tt_arena *ar, const struct tt_stage *st,
+              const struct tt_expr *value, const struct tt_expr *where,
+              int axis)
+{
+  struct smooth s = {ar, axis_var(st, axis)};
+  return smooth(&s, value) && (!where || !tt_expr_uses_var(where, s.var));
+}
+
 static void
 count(void *ctx, const struct tt_expr *e)
 {

@@ -42,7 +42,6 @@ struct rule {
   int k_vec, k_row, k_mr, k_nr, k_mc, k_nc, k_kc, k_ku, k_order, k_fuse;
   int k_pack[MAX_OPERANDS];
   bool padded[MAX_OPERANDS]; /* is read outside, with one border value */
-  int k_pad[MAX_OPERANDS];
   /* REDUCTION, and TILED where `k_style` chooses so */
   bool rows; /* the default is along a row */
   int rrow;  /* several rows at once along this axis; -1 */
@@ -176,7 +175,8 @@ find_axes(struct rules *r, struct rule *rule, const struct tt_stage *st,
   int lanes = lanes_of(r, st);
   for (int a = 0; a < st->nspatial; a++) {
     score[a] = -1;
-    if (!lanes || axis_extent(st, a) < (lanes < 8 ? 2 : lanes / 4))
+    if (!lanes || axis_extent(st, a) < (lanes < 8 ? 2 : lanes / 4) ||
+        !tt_vectorizes(r->arena, st, st->value, st->where, a))
       continue;
     int unit = a == st->nspatial - 1, bad = 0;
     for (int i = 0; i < nacc; i++) {
@@ -301,10 +301,9 @@ tiled_knobs(struct rules *r, struct rule *rule, const struct tt_stage *st)
   bool large = ve * re >= 64 * 64 && ke >= 32;
   for (int i = 0; i < rule->noperands; i++) {
     if (rule->padded[i])
-      rule->k_pad[i] =
-          add_choice(r, s, tt_arena_printf(r->arena, "pad%d", i), 2, 1);
-    rule->k_pack[i] = add_choice(r, s, tt_arena_printf(r->arena, "pack%d", i),
-                                 2, large && !rule->padded[i]);
+      continue; /* copied with its border, not packed */
+    rule->k_pack[i] =
+        add_choice(r, s, tt_arena_printf(r->arena, "pack%d", i), 2, large);
   }
 }
 
@@ -608,10 +607,12 @@ apply_tiled(struct apply *ap, const struct rule *rule)
     order[n++] = vi;
     if (!tt_reorder(s, o, n, order) || !tt_compute_at(s, st, o, at))
       return false;
-    int64_t wide = min64(t.nc, 4 * t.lanes);
-    int evo, evi = split(ap, o, vi, wide, "_v", &evo);
-    if (evi < 0 || !tt_vectorize(s, o, evi, t.lanes))
-      return false;
+    if (tt_vectorizes(s->arena, os->stage, os->value, os->where, t.v)) {
+      int64_t wide = min64(t.nc, 4 * t.lanes);
+      int evo, evi = split(ap, o, vi, wide, "_v", &evo);
+      if (evi < 0 || !tt_vectorize(s, o, evi, t.lanes))
+        return false;
+    }
     ap->done[o] = true;
     vi = t.v;
     ui = t.u;
@@ -662,7 +663,7 @@ apply_tiled(struct apply *ap, const struct rule *rule)
   if (!tt_vectorize(s, st, vr, t.lanes))
     return false;
   for (int i = 0; i < rule->noperands; i++) {
-    if (rule->padded[i] && value_of(r, ap->config, rule->k_pad[i], 1)) {
+    if (rule->padded[i]) {
       const char *name =
           tt_arena_printf(s->arena, "%s_pad", rule->operand[i]->name);
       if (!tt_cache_padded(s, st, rule->operand[i], TT_OUTSIDE, 0, name))
@@ -743,7 +744,8 @@ tile_elementwise(struct apply *ap, int stage, int64_t width)
     return true;
   int last = st->nspatial - 1;
   int64_t e = axis_extent(st, last);
-  if (e < 2)
+  const struct tt_stage_schedule *ss = &ap->s->stages[stage];
+  if (e < 2 || !tt_vectorizes(ap->s->arena, st, ss->value, ss->where, last))
     return true;
   int outer,
       inner = split(ap, stage, last, min64(e, lanes * width), "_v", &outer);

@@ -432,6 +432,49 @@ linear_of(struct ctx *x, const struct tt_expr *e)
   return l;
 }
 
+static int
+height(const struct tt_expr *e)
+{
+  int a = e->a ? height(e->a) : 0, b = e->b ? height(e->b) : 0;
+  return 1 + (a > b ? a : b);
+}
+
+/* A form with a minimum or maximum among its terms is itself the minimum or
+ * maximum of the two forms with one operand in its place.  This is how an
+ * index minus a clamped start of a region is bounded. */
+static struct range
+split_range(struct ctx *x, const struct tt_linear *l, int depth)
+{
+  struct range r = linear_range(x->facts, l);
+  if (!l->ok || l->n < 2 || depth == 0)
+    return r;
+  /* The deepest first: a shallow one may occur again inside it, and cancel. */
+  int i = -1;
+  for (int j = 0; j < l->n; j++)
+    if (l->t[j].e->kind == TT_BINARY &&
+        (l->t[j].e->op == TT_MIN || l->t[j].e->op == TT_MAX) &&
+        (i < 0 || height(l->t[j].e) > height(l->t[i].e)))
+      i = j;
+  if (i < 0)
+    return r;
+  const struct tt_expr *e = l->t[i].e;
+  int64_t k = l->t[i].k;
+  struct tt_linear others = *l, a = linear_of(x, e->a), b = linear_of(x, e->b);
+  if (!is_exact(&a, linear_range(x->facts, &a)) ||
+      !is_exact(&b, linear_range(x->facts, &b)))
+    return r;
+  others.t[i] = others.t[--others.n];
+  a = combine(&others, k, &a);
+  b = combine(&others, k, &b);
+  struct range p = split_range(x, &a, depth - 1);
+  struct range q = split_range(x, &b, depth - 1);
+  if ((e->op == TT_MIN) == (k > 0))
+    return (struct range){max2(r.lo, min2(p.lo, q.lo)),
+                          min2(r.hi, min2(p.hi, q.hi))};
+  return (struct range){max2(r.lo, max2(p.lo, q.lo)),
+                        min2(r.hi, max2(p.hi, q.hi))};
+}
+
 /* ---- bounds by structure ----------------------------------------------- */
 
 static struct range
@@ -692,7 +735,7 @@ range_of(struct ctx *x, const struct tt_expr *e)
   if (!is_sum(e) && x->facts->forms.n == 0)
     return term_range(x, e);
   struct tt_linear l = linear_of(x, e);
-  struct range r = linear_range(x->facts, &l);
+  struct range r = split_range(x, &l, 4);
   if (!is_exact(&l, r))
     return l.ok ? whole : meet(whole, term_range(x, e));
   return meet(r, whole);

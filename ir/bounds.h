@@ -32,6 +32,41 @@ struct tt_fact_mark {
   int forms, conds;
 };
 
+struct tt_range {
+  int64_t lo, hi;
+};
+/* A query under way: what is known, and how many nodes may be looked at. */
+struct tt_bounds_ctx {
+  struct tt_factset *facts;
+  int budget;
+};
+
+/* ---- linear.c ---- */
+bool tt_is_inf(int64_t end); /* INT64_MIN or INT64_MAX: no bound */
+/* a + b where an infinite end stays so; `inf` wins over the other. */
+int64_t tt_add_end(int64_t a, int64_t b, int64_t inf);
+int64_t tt_mul_end(int64_t a, int64_t b);
+int64_t tt_gcd(int64_t a, int64_t b);
+/* l += k*e, where e lies in r. */
+void tt_linear_add(struct tt_linear *l, const struct tt_expr *e, int64_t k,
+                   struct tt_range r);
+/* a + k*b */
+struct tt_linear tt_linear_combine(const struct tt_linear *a, int64_t k,
+                                   const struct tt_linear *b);
+/* Bounds of the form given the facts. */
+struct tt_range tt_linear_range(const struct tt_factset *,
+                                const struct tt_linear *);
+/* Is its value, which lies in r, that of the wrapping expression it came
+ * from? */
+bool tt_linear_is_exact(const struct tt_linear *, struct tt_range r);
+
+/* ---- interval.c ---- */
+struct tt_linear tt_linear_of(struct tt_bounds_ctx *, const struct tt_expr *);
+/* tt_linear_range(), with minima and maxima among the terms taken apart. */
+struct tt_range tt_linear_bounds(struct tt_bounds_ctx *,
+                                 const struct tt_linear *);
+
+/* ---- prove.c ---- */
 /* Remember the state, add a condition (or its negation), go back. */
 struct tt_fact_mark tt_factset_mark(const struct tt_factset *);
 void tt_factset_push(struct tt_factset *, const struct tt_expr *cond,

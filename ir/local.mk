@@ -9,8 +9,10 @@ ir_libir_a_SOURCES = \
 	ir/expr.c ir/ir.h ir/binop.def ir/fn.def \
 	ir/interp.c ir/interp.h ir/interp_nest.c ir/interp_program.c \
 	ir/interval.c \
+	ir/linear.c \
 	ir/passes.h \
 	ir/program.c \
+	ir/prove.c \
 	ir/simplify.c ir/simplify.h ir/simplify_index.c ir/simplify_stmt.c \
 	ir/stmt.c \
 	ir/sum.h \

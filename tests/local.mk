@@ -78,6 +78,16 @@ check_LIBRARIES += tests/librandom.a
 tests_librandom_a_SOURCES = tests/random_program.c tests/random_program.h
 
 if HAVE_CMOCKA
+check_PROGRAMS += tests/test_ir
+TESTS += tests/test_ir
+tests_test_ir_SOURCES = tests/test_ir.c
+tests_test_ir_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_ir_LDADD = ir/libir.a $(CMOCKA_LIBS)
+check_PROGRAMS += tests/test_verify
+TESTS += tests/test_verify
+tests_test_verify_SOURCES = tests/test_verify.c
+tests_test_verify_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_verify_LDADD = ir/libir.a $(CMOCKA_LIBS)
 check_PROGRAMS += tests/test_random_program
 TESTS += tests/test_random_program
 tests_test_random_program_SOURCES = tests/test_random_program.c

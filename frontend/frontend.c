@@ -7,6 +7,8 @@
 #include "config.h"
 
 #include "frontend/frontend.h"
+
+#include "ir/passes.h"
 #include "frontend/parse.h"
 #include "frontend/sema.h"
 
@@ -285,6 +287,21 @@ dump(struct tt_arena *arena, const struct tt_file *file)
   return text;
 }
 
+/* Subscripts such as k/KG*CG + c, with sizes known, become what they are: the
+ * schedule and its analyses see c. */
+static void
+simplify(struct tt_program *p)
+{
+  for (int i = 0; i < p->nstages; i++) {
+    struct tt_stage *st = p->stages[i];
+    st->value = tt_simplify(p->arena, st->value, NULL);
+    if (st->where)
+      st->where = tt_simplify(p->arena, st->where, NULL);
+    if (st->where && st->where->kind == TT_INT && st->where->ival)
+      st->where = NULL;
+  }
+}
+
 static struct tt_frontend_result
 finish(struct loader *l, const char *path, bool want_ast)
 {
@@ -307,6 +324,8 @@ finish(struct loader *l, const char *path, bool want_ast)
     s.program = tt_program_new(l->arena, kernel_name(l, path));
     result.program = tt_lower(&s);
   }
+  if (result.program)
+    simplify(result.program);
   free(l->items.items);
   free(l->files.items);
   return result;

@@ -158,7 +158,7 @@ smooth(struct smooth *s, const struct tt_expr *e)
   if (e->kind == TT_LOAD)
     return smooth_load(s, e);
   if (e->kind == TT_SELECT) {
-    if (e->a->kind == TT_LOAD && tt_padding_value(e, e->a->tensor))
+    if (e->a->kind == TT_LOAD && tt_padding_value(s->ar, e, e->a->tensor))
       return smooth_load(s, e->a);
     if (tt_expr_uses_var(e->c, s->var))
       return false;

@@ -73,45 +73,57 @@ one_access(struct tt_schedule *s, int stage, const struct tt_tensor *t,
 
 /* ---- padding ----------------------------------------------------------- */
 
+/* Does `lhs op rhs`, where lhs - rhs == sign * (index + k), hold for every
+ * 0 <= index < n? */
+static bool
+holds_inside(enum tt_binop op, int sign, int64_t k, int64_t n)
+{
+  bool at_least = sign > 0 ? op == TT_GE : op == TT_LE;
+  bool above = sign > 0 ? op == TT_GT : op == TT_LT;
+  bool at_most = sign > 0 ? op == TT_LE : op == TT_GE;
+  bool below = sign > 0 ? op == TT_LT : op == TT_GT;
+  return (at_least && k >= 0) || (above && k >= 1) ||
+         (at_most && -k >= n - 1) || (below && -k >= n);
+}
+
 /* Is the condition implied by 0 <= index < dims? */
 static bool
-only_inside(const struct tt_expr *cond, const struct tt_expr *load)
+only_inside(struct tt_arena *ar, const struct tt_expr *cond,
+            const struct tt_expr *load)
 {
   if (cond->kind != TT_BINARY)
     return false;
   if (cond->op == TT_AND)
-    return only_inside(cond->a, load) && only_inside(cond->b, load);
-  bool flip = cond->a->kind == TT_INT;
-  const struct tt_expr *x = flip ? cond->b : cond->a,
-                       *c = flip ? cond->a : cond->b;
-  if (c->kind != TT_INT)
+    return only_inside(ar, cond->a, load) && only_inside(ar, cond->b, load);
+  if (cond->a->type.dtype != TT_I64)
     return false;
+  const struct tt_expr *up = tt_isub(ar, cond->a, cond->b),
+                       *down = tt_isub(ar, cond->b, cond->a);
   for (int d = 0; d < load->nargs; d++) {
-    if (!tt_expr_equal(load->args[d], x))
-      continue;
-    int64_t n = load->tensor->dims[d], v = c->ival;
-    bool at_least = flip ? cond->op == TT_LE : cond->op == TT_GE;
-    bool above = flip ? cond->op == TT_LT : cond->op == TT_GT;
-    bool at_most = flip ? cond->op == TT_GE : cond->op == TT_LE;
-    bool below = flip ? cond->op == TT_GT : cond->op == TT_LT;
-    if ((at_least && v <= 0) || (above && v < 0) || (at_most && v >= n - 1) ||
-        (below && v >= n))
+    int64_t k, n = load->tensor->dims[d];
+    if ((tt_const_difference(ar, up, load->args[d], &k) &&
+         holds_inside(cond->op, 1, k, n)) ||
+        (tt_const_difference(ar, down, load->args[d], &k) &&
+         holds_inside(cond->op, -1, k, n)))
       return true;
   }
   return false;
 }
 
 const struct tt_expr *
-tt_padding_value(const struct tt_expr *e, const struct tt_tensor *tensor)
+tt_padding_value(struct tt_arena *ar, const struct tt_expr *e,
+                 const struct tt_tensor *tensor)
 {
-  if (e->kind != TT_SELECT || e->a->kind != TT_LOAD || e->a->tensor != tensor ||
+  if (e->kind != TT_SELECT || e->a->kind != TT_LOAD ||
+      e->a->tensor != tensor ||
       (e->b->kind != TT_FLT && e->b->kind != TT_INT) ||
-      !only_inside(e->c, e->a))
+      !only_inside(ar, e->c, e->a))
     return NULL;
   return e->b;
 }
 
 struct padding {
+  struct tt_arena *ar;
   const struct tt_tensor *tensor;
   const struct tt_expr *value;
   int loads, padded;
@@ -124,7 +136,7 @@ find_padding(void *ctx, const struct tt_expr *e)
   struct padding *p = ctx;
   if (e->kind == TT_LOAD && e->tensor == p->tensor)
     p->loads++;
-  const struct tt_expr *v = tt_padding_value(e, p->tensor);
+  const struct tt_expr *v = tt_padding_value(p->ar, e, p->tensor);
   if (!v)
     return;
   p->padded++;
@@ -138,7 +150,7 @@ static const struct tt_expr *
 common_padding(struct tt_schedule *s, int stage, const struct tt_tensor *t)
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
-  struct padding p = {.tensor = t};
+  struct padding p = {.ar = s->arena, .tensor = t};
   tt_expr_visit(ss->value, find_padding, &p);
   if (ss->where)
     tt_expr_visit(ss->where, find_padding, &p);

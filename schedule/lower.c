@@ -183,7 +183,7 @@ use_cache(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
   for (int c = 0; c < in->ss->ncaches; c++) {
     const struct tt_cache_read *r = &in->ss->caches[c];
     /* The copy has the border: the condition around the read goes. */
-    if (in->cache[c] && r->pad && tt_padding_value(e, r->tensor))
+    if (in->cache[c] && r->pad && tt_padding_value(ar, e, r->tensor))
       return e->a;
     if (!in->cache[c] || !r->nlayout || c == p->skip_cache ||
         e->kind != r->access->kind || !tt_expr_equal(e, r->access))

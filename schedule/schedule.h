@@ -188,8 +188,7 @@ struct tt_schedule *tt_choices_schedule(struct tt_arena *,
                                         const int *config);
 /* The same, and *bad the call that was refused or NULL: then the schedule's
  * error says why. */
-struct tt_schedule *tt_choices_apply(struct tt_arena *,
-                                     const struct tt_space *,
+struct tt_schedule *tt_choices_apply(struct tt_arena *, const struct tt_space *,
                                      const int *config,
                                      const struct tt_scall **bad);
 /* The first legal configuration in the order of the text.  false: none was

@@ -201,8 +201,10 @@ find_axes(struct rules *r, struct rule *rule, const struct tt_stage *st,
   int gain[TT_MAX_DIMS];
   for (int a = 0; a < st->nspatial; a++) {
     gain[a] = axis_extent(st, a) > 1 ? 0 : -1;
-    if (gain[a] >= 0)
-      gain[a] += 2 * reuse_along(a, acc, nacc);
+    /* Most of all the ones that are loaded as vectors. */
+    for (int i = 0; i < nacc && gain[a] >= 0; i++)
+      if (acc[i].stride[a] == 0)
+        gain[a] += rule->nvec && acc[i].stride[rule->vec[0]] != 0 ? 4 : 2;
     if (gain[a] >= 0 && axis_extent(st, a) >= 4)
       gain[a]++;
   }
@@ -314,7 +316,7 @@ derive_tiled(struct rules *r, struct rule *rule, const struct tt_stage *st,
   rule->kaxis = longest_reduction(st);
   rule->epilogue = find_epilogue(r->program, rule->stage);
   for (int i = 0; i < nacc && rule->noperands < MAX_OPERANDS; i++) {
-    bool seen = acc[i].several || !acc[i].affine;
+    bool seen = acc[i].several;
     for (int j = 0; j < rule->noperands; j++)
       seen |= rule->operand[j] == acc[i].tensor;
     if (seen || acc[i].tensor->role == TT_CONST)

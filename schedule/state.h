@@ -28,7 +28,8 @@ bool tt_check_stage(struct tt_schedule *, int stage);
 const char *tt_stage_name(const struct tt_schedule *, int stage);
 /* For a read with a value outside the tensor, SELECT(inside, load, v): v, when
  * the condition says nothing but that the index is inside.  Else NULL. */
-const struct tt_expr *tt_padding_value(const struct tt_expr *,
+const struct tt_expr *tt_padding_value(struct tt_arena *,
+                                       const struct tt_expr *,
                                        const struct tt_tensor *);
 /* Does any value or condition of the stage load the tensor? */
 bool tt_stage_reads(const struct tt_stage_schedule *, const struct tt_tensor *);

@@ -114,8 +114,7 @@ const struct tt_expr *
 tt_padding_value(struct tt_arena *ar, const struct tt_expr *e,
                  const struct tt_tensor *tensor)
 {
-  if (e->kind != TT_SELECT || e->a->kind != TT_LOAD ||
-      e->a->tensor != tensor ||
+  if (e->kind != TT_SELECT || e->a->kind != TT_LOAD || e->a->tensor != tensor ||
       (e->b->kind != TT_FLT && e->b->kind != TT_INT) ||
       !only_inside(ar, e->c, e->a))
     return NULL;

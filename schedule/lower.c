@@ -518,7 +518,8 @@ nest(struct tt_inst *in, int i)
         lw->s->stages[p].at_loop == at)
       compute_here(in, p, &top);
   for (int c = 0; c < ss->ncaches; c++)
-    if (ss->caches[c].loop == at)
+    /* (Inlining may have taken the reads of it away.) */
+    if (ss->caches[c].loop == at && tt_stage_reads(ss, ss->caches[c].tensor))
       fill_here(in, c, &top);
   if (ss->cache_write == at) {
     TT_PUSH(top.items, tt_lw_accumulate(in, i));

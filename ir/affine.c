@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the canonical order ------------------------------------------------ */
+/* ---- the canonical order ----------------------------------------------- */
 
 static int
 order(int64_t a, int64_t b)
@@ -78,8 +78,7 @@ tt_expr_compare(const struct tt_expr *x, const struct tt_expr *y)
   return r ? r : tt_expr_compare(x->c, y->c);
 }
 
-/* ---- sums ------------------------------------------------------------------
- */
+/* ---- sums -------------------------------------------------------------- */
 
 static int64_t
 wrap_add(int64_t a, int64_t b)
@@ -301,8 +300,7 @@ tt_sum_expr(const struct tt_sum *s)
   return e ? e : number(s, 0, s->lanes);
 }
 
-/* ---- the public face --------------------------------------------------------
- */
+/* ---- the public face --------------------------------------------------- */
 
 static struct tt_sum
 sum_of(struct tt_arena *arena, const struct tt_expr *e)

@@ -214,8 +214,7 @@ tt_dump_expr(struct tt_sb *sb, const struct tt_expr *e)
   expr_at(sb, e, PREC_SELECT);
 }
 
-/* ---- programs --------------------------------------------------------------
- */
+/* ---- programs ---------------------------------------------------------- */
 
 static void
 dump_shape(struct tt_sb *sb, const struct tt_tensor *t)
@@ -331,8 +330,7 @@ tt_dump_program(struct tt_sb *sb, const struct tt_program *p)
     dump_stage(sb, p->stages[i]);
 }
 
-/* ---- loop nests
- * -------------------------------------------------------------- */
+/* ---- loop nests -------------------------------------------------------- */
 
 static void
 indent_to(struct tt_sb *sb, int indent)

@@ -52,7 +52,7 @@ tt_fn_nargs(enum tt_fn fn)
   return fns[fn].nargs;
 }
 
-/* ---- constructors ----------------------------------------------------- */
+/* ---- constructors ------------------------------------------------------ */
 
 static struct tt_expr *
 node(struct tt_arena *arena, enum tt_expr_kind kind, enum tt_dtype dtype,
@@ -239,7 +239,7 @@ tt_broadcast(struct tt_arena *arena, const struct tt_expr *a, int lanes)
   return e;
 }
 
-/* ---- index arithmetic ------------------------------------------------- */
+/* ---- index arithmetic -------------------------------------------------- */
 
 bool
 tt_is_int(const struct tt_expr *e, int64_t value)
@@ -323,7 +323,7 @@ tt_imax(struct tt_arena *arena, const struct tt_expr *a,
   return tt_binary(arena, TT_MAX, a, b);
 }
 
-/* ---- comparison and search -------------------------------------------- */
+/* ---- comparison and search --------------------------------------------- */
 
 bool
 tt_expr_equal(const struct tt_expr *x, const struct tt_expr *y)
@@ -373,7 +373,7 @@ tt_expr_uses_tensor(const struct tt_expr *e, const struct tt_tensor *tensor)
   return uses(e, NULL, tensor);
 }
 
-/* ---- rewriting -------------------------------------------------------- */
+/* ---- rewriting --------------------------------------------------------- */
 
 static const struct tt_expr *
 widen(struct tt_arena *arena, const struct tt_expr *e, int lanes)

@@ -42,8 +42,7 @@ tt_run_fail(struct tt_run *r, const char *fmt, ...)
   va_end(ap);
 }
 
-/* ---- compiling
- * ------------------------------------------------------------------ */
+/* ---- compiling --------------------------------------------------------- */
 
 struct compiler {
   struct tt_arena *arena;
@@ -125,8 +124,7 @@ tt_code_new(struct tt_arena *arena, struct tt_run *run, const struct tt_expr *e,
   return run->failed ? NULL : c;
 }
 
-/* ---- evaluating
- * ------------------------------------------------------------------ */
+/* ---- evaluating -------------------------------------------------------- */
 
 int64_t
 tt_run_offset(struct tt_run *r, const struct tt_tensor *t, const int64_t *idx,

@@ -95,8 +95,7 @@ is_writable(const struct nest *n, const struct tt_tensor *t)
   return false;
 }
 
-/* ---- compiling
- * ------------------------------------------------------------------- */
+/* ---- compiling --------------------------------------------------------- */
 
 static struct op *compile(struct nest *n, const struct tt_stmt *s);
 
@@ -200,8 +199,7 @@ depth_of(const struct tt_stmt *s)
   return 0;
 }
 
-/* ---- running
- * ----------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------- */
 
 static void
 put(struct tt_buffer *b, int64_t at, union tt_number v)

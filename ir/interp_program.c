@@ -190,8 +190,7 @@ tt_interpret_program(const struct tt_program *p, struct tt_values *values)
   return text;
 }
 
-/* ---- one element
- * ------------------------------------------------------------------ */
+/* ---- one element ------------------------------------------------------- */
 
 struct demand {
   struct tt_arena *arena;

@@ -53,7 +53,7 @@ in_type(enum tt_dtype t, struct tt_range r)
   return r.lo < whole.lo || r.hi > whole.hi ? whole : r;
 }
 
-/* ---- sums ---------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------- */
 
 static int64_t
 wrap_mul(int64_t a, int64_t b)

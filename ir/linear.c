@@ -11,7 +11,7 @@
 
 enum { ROUNDS = 4 };
 
-/* ---- arithmetic with infinite ends ------------------------------------ */
+/* ---- arithmetic with infinite ends ------------------------------------- */
 
 bool
 tt_is_inf(int64_t v)

@@ -108,7 +108,7 @@ tt_stage_of(const struct tt_program *p, const struct tt_tensor *t)
   return NULL;
 }
 
-/* ---- reductions ------------------------------------------------------- */
+/* ---- reductions -------------------------------------------------------- */
 
 const char *
 tt_red_name(enum tt_red red)
@@ -186,7 +186,7 @@ tt_red_combine(struct tt_arena *arena, enum tt_red red,
   return NULL;
 }
 
-/* ---- operations ------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------- */
 
 static bool
 is_arithmetic(const struct tt_expr *e)

@@ -11,7 +11,7 @@
 
 enum { BUDGET = 4096 };
 
-/* ---- conditions --------------------------------------------------------- */
+/* ---- conditions -------------------------------------------------------- */
 
 static bool
 is_int_comparison(const struct tt_expr *e)
@@ -164,7 +164,7 @@ tt_factset_push_chain(struct tt_factset *facts, const struct tt_facts *chain)
   tt_factset_push(facts, chain->cond, chain->negated);
 }
 
-/* ---- proofs -------------------------------------------------------------- */
+/* ---- proofs ------------------------------------------------------------ */
 
 /* Can d be 0 at all, given that every term is an integer? */
 static bool
@@ -263,8 +263,7 @@ tt_prove_in(struct tt_factset *facts, const struct tt_expr *cond, int budget)
   return prove(&x, cond);
 }
 
-/* ---- the public face ------------------------------------------------------
- */
+/* ---- the public face --------------------------------------------------- */
 
 struct tt_interval
 tt_bounds(const struct tt_expr *e, const struct tt_facts *chain)

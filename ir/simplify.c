@@ -20,8 +20,7 @@ widen(struct tt_simp *s, const struct tt_expr *e, int lanes)
   return lanes > 1 ? tt_broadcast(s->arena, e, lanes) : e;
 }
 
-/* ---- constants --------------------------------------------------------------
- */
+/* ---- constants --------------------------------------------------------- */
 
 /* The number of a constant or of a broadcast of one. */
 static bool
@@ -70,8 +69,7 @@ boolean(struct tt_simp *s, bool v, int lanes)
   return widen(s, tt_bool(s->arena, v), lanes);
 }
 
-/* ---- one operand
- * -------------------------------------------------------------- */
+/* ---- one operand ------------------------------------------------------- */
 
 static const struct tt_expr *
 negate(struct tt_simp *s, const struct tt_expr *a)
@@ -159,8 +157,7 @@ convert(struct tt_simp *s, enum tt_expr_kind kind, enum tt_dtype to,
   return kind == TT_CAST ? tt_cast(s->arena, to, a) : tt_sat(s->arena, to, a);
 }
 
-/* ---- two operands
- * --------------------------------------------------------------- */
+/* ---- two operands ------------------------------------------------------ */
 
 static bool
 is_commutative(enum tt_binop op, enum tt_dtype t)
@@ -473,8 +470,7 @@ simp_logical(struct tt_simp *s, const struct tt_expr *e)
   return tt_simp_binary(s, e->op, a, b);
 }
 
-/* ---- the rest
- * --------------------------------------------------------------------- */
+/* ---- the rest ---------------------------------------------------------- */
 
 static const struct tt_expr *
 simp_select(struct tt_simp *s, const struct tt_expr *e)

@@ -250,8 +250,7 @@ tt_simp_mod(struct tt_simp *s, const struct tt_expr *a, int64_t c)
   return tt_simp_sum(s, tt_sum_expr(&l));
 }
 
-/* ---- sums that hold quotients and remainders --------------------------------
- */
+/* ---- sums that hold quotients and remainders --------------------------- */
 
 /* Does `sum` hold m*y (constants aside)?  Then take it out. */
 static bool
@@ -360,8 +359,7 @@ tt_simp_index(struct tt_simp *s, const struct tt_expr *e)
   return finish(s, &sum);
 }
 
-/* ---- comparisons
- * --------------------------------------------------------------- */
+/* ---- comparisons ------------------------------------------------------- */
 
 /* The terms with positive coefficients on the left, the others on the right,
  * divided by their common factor; the constant where it is positive, save for

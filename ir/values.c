@@ -124,8 +124,7 @@ tt_values_of(struct tt_values *v, const struct tt_tensor *t, double **f,
   *i = b->i;
 }
 
-/* ---- random values
- * ------------------------------------------------------------- */
+/* ---- random values ----------------------------------------------------- */
 
 uint64_t
 tt_random_bits(uint64_t seed, uint32_t tensor, uint64_t element)

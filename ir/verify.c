@@ -21,8 +21,7 @@ finish(struct tt_verifier *v)
   return v->error;
 }
 
-/* ---- programs
- * ---------------------------------------------------------------------- */
+/* ---- programs ---------------------------------------------------------- */
 
 struct program_ctx {
   const struct tt_program *program;
@@ -194,8 +193,7 @@ tt_verify_program(struct tt_arena *arena, const struct tt_program *p)
   return finish(&v);
 }
 
-/* ---- loop nests
- * ---------------------------------------------------------------------- */
+/* ---- loop nests -------------------------------------------------------- */
 
 struct nest_ctx {
   struct tt_verifier *v;

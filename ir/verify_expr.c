@@ -44,8 +44,7 @@ expect(struct tt_verifier *v, bool ok, const struct tt_expr *e,
     fail_at(v, e, what);
 }
 
-/* ---- accesses
- * -------------------------------------------------------------------- */
+/* ---- accesses ---------------------------------------------------------- */
 
 static bool
 inside(struct tt_interval r, int64_t dim)
@@ -133,8 +132,7 @@ tt_verify_access(struct tt_verifier *v, const struct tt_tensor *t, int n,
   }
 }
 
-/* ---- nodes
- * ------------------------------------------------------------------------- */
+/* ---- nodes ------------------------------------------------------------- */
 
 static bool
 same(struct tt_type a, struct tt_type b)

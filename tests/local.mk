@@ -75,7 +75,8 @@ endif
 
 # ---- the IR --------------------------------------------------------------
 check_LIBRARIES += tests/librandom.a
-tests_librandom_a_SOURCES = tests/random_program.c tests/random_program.h
+tests_librandom_a_SOURCES = tests/random_program.c tests/random_program.h \
+	tests/random_value.c tests/random_value.h
 
 if HAVE_CMOCKA
 check_PROGRAMS += tests/test_ir

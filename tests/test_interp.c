@@ -218,8 +218,7 @@ indirect_out_of_range(void **state)
   close_fix(&f);
 }
 
-/* ---- loop nests
- * ------------------------------------------------------------------ */
+/* ---- loop nests -------------------------------------------------------- */
 
 /* C = A + A over 16 elements as loops of 4 vectors of 4. */
 struct vecs {

@@ -12,8 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* ---- arenas
- * ------------------------------------------------------------------ */
+/* ---- arenas ------------------------------------------------------------ */
 
 static void
 arena_hands_out_zeroed_memory(void **state)
@@ -58,8 +57,7 @@ strings_grow(void **state)
   tt_sb_free(&sb);
 }
 
-/* ---- types
- * ------------------------------------------------------------------- */
+/* ---- types ------------------------------------------------------------- */
 
 static void
 integers_wrap_and_saturate(void **state)
@@ -170,8 +168,7 @@ bf16_round_trips(void **state)
   }
 }
 
-/* ---- expressions
- * ---------------------------------------------------------------- */
+/* ---- expressions ------------------------------------------------------- */
 
 struct fix {
   struct tt_arena *arena;

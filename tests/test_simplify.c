@@ -63,8 +63,7 @@ setup(struct fix *f, uint64_t seed)
   f->floats = tt_program_tensor(f->program, "X", TT_INPUT, TT_F32, 1, dims);
 }
 
-/* ---- a direct evaluator
- * -------------------------------------------------------- */
+/* ---- a direct evaluator ------------------------------------------------ */
 
 static union tt_number eval(struct fix *f, const struct tt_expr *e, int lane);
 
@@ -139,8 +138,7 @@ eval(struct fix *f, const struct tt_expr *e, int lane)
   return r;
 }
 
-/* ---- a generator
- * ---------------------------------------------------------------- */
+/* ---- a generator ------------------------------------------------------- */
 
 static const struct tt_expr *gen(struct fix *f, enum tt_dtype t, int lanes,
                                  int depth);
@@ -263,8 +261,7 @@ gen(struct fix *f, enum tt_dtype t, int lanes, int depth)
   }
 }
 
-/* ---- the properties
- * --------------------------------------------------------------- */
+/* ---- the properties ---------------------------------------------------- */
 
 static void
 move(struct fix *f)
@@ -342,7 +339,7 @@ random_expressions(void **state)
   }
 }
 
-/* ---- forms that lowering gives rise to ---------------------------------- */
+/* ---- forms that lowering gives rise to --------------------------------- */
 
 static void
 check_text(struct fix *f, const struct tt_expr *e, const struct tt_facts *facts,

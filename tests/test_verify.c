@@ -177,8 +177,7 @@ guards(void **state)
   tt_arena_free(f.arena);
 }
 
-/* ---- loop nests
- * ---------------------------------------------------------------- */
+/* ---- loop nests -------------------------------------------------------- */
 
 static const struct tt_stmt *
 loop(struct fix *f, const struct tt_var *v, const struct tt_stmt *body)

@@ -312,7 +312,7 @@ pointwise_stage(struct rnd *g)
 static void
 argmax_stages(struct rnd *g)
 {
-  int64_t dims[] = {rnd_extent(g), rnd_extent(g)};
+  int64_t rows = rnd_extent(g), dims[] = {rows, rnd_extent(g)};
   enum tt_dtype t = number_dtype(g);
   struct tt_tensor *x = rnd_add_source(g, t, 2, dims);
   open_stage(g, 1, dims, 1, dims + 1);

@@ -203,15 +203,17 @@ indirect(struct rnd *g, int64_t size)
   return tt_cast(g->arena, TT_I64, tt_load(g->arena, ids, 1, &at));
 }
 
-/* v*s + w*d - p, as in convolutions. */
+/* v*s + w*d - p, as in convolutions.  (Here and below no two draws stand in
+ * one argument list: C leaves their order open.) */
 static const struct tt_expr *
 window(struct rnd *g)
 {
-  const struct tt_expr *a =
-      tt_imul(g->arena, rnd_ref(g, axis(g)), 1 + rnd_pick(g, 3));
-  const struct tt_expr *b =
-      tt_imul(g->arena, rnd_ref(g, axis(g)), 1 + rnd_pick(g, 2));
-  return rnd_plus(g, tt_iadd(g->arena, a, b), -rnd_pick(g, 4));
+  const struct tt_var *v = axis(g), *w = axis(g);
+  int64_t s = 1 + rnd_pick(g, 3), d = 1 + rnd_pick(g, 2);
+  const struct tt_expr *e =
+      tt_iadd(g->arena, tt_imul(g->arena, rnd_ref(g, v), s),
+              tt_imul(g->arena, rnd_ref(g, w), d));
+  return rnd_plus(g, e, -rnd_pick(g, 4));
 }
 
 /* A quotient or remainder of an axis or of two fused ones. */
@@ -363,8 +365,8 @@ rnd_cond(struct rnd *g, int depth)
     const struct tt_expr *a = rnd_cond(g, depth - 1);
     if (rnd_chance(g, 25))
       return tt_not(g->arena, a);
-    return tt_binary(g->arena, rnd_chance(g, 50) ? TT_AND : TT_OR, a,
-                     rnd_cond(g, depth - 1));
+    const struct tt_expr *b = rnd_cond(g, depth - 1);
+    return tt_binary(g->arena, rnd_chance(g, 50) ? TT_AND : TT_OR, a, b);
   }
   if (g->naxes > 0 && rnd_chance(g, 45)) {
     const struct tt_expr *v = rnd_ref(g, axis(g));

@@ -220,6 +220,29 @@ subtract(struct tt_simp *s, const struct tt_expr *a, const struct tt_expr *b)
   return NULL;
 }
 
+static bool
+is_from_16_bits(const struct tt_expr *e)
+{
+  return e->kind == TT_CAST && e->type.dtype == TT_I64 &&
+         !tt_dtype_is_float(e->a->type.dtype) &&
+         tt_dtype_bits(e->a->type.dtype) <= 16;
+}
+
+/* i64(a) * i64(b) of operands of 16 bits: a product in 32 bits, where vectors
+ * have twice the lanes and a multiplier.  Two u16 may not fit. */
+static const struct tt_expr *
+narrow_product(struct tt_simp *s, const struct tt_expr *a,
+               const struct tt_expr *b)
+{
+  if (!is_from_16_bits(a) || !is_from_16_bits(b) ||
+      (a->a->type.dtype == TT_U16 && b->a->type.dtype == TT_U16))
+    return NULL;
+  return tt_cast(s->arena, TT_I64,
+                 tt_binary(s->arena, TT_MUL,
+                           convert(s, TT_CAST, TT_I32, a->a),
+                           convert(s, TT_CAST, TT_I32, b->a)));
+}
+
 static const struct tt_expr *
 multiply(struct tt_simp *s, const struct tt_expr *a, const struct tt_expr *b)
 {
@@ -240,7 +263,7 @@ multiply(struct tt_simp *s, const struct tt_expr *a, const struct tt_expr *b)
     return negate(s, tt_simp_binary(s, TT_MUL, a, b->a));
   if (a->kind == TT_NEG)
     return negate(s, tt_simp_binary(s, TT_MUL, a->a, b));
-  return NULL;
+  return narrow_product(s, a, b);
 }
 
 static const struct tt_expr *

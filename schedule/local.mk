@@ -11,6 +11,6 @@ schedule_libschedule_a_SOURCES = \
 	schedule/place.c \
 	schedule/region.c \
 	schedule/schedule.h \
-	schedule/space.c \
+	schedule/space.c schedule/space.h schedule/space_apply.c \
 	schedule/state.c schedule/state.h \
 	schedule/text.c

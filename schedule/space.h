@@ -1,0 +1,68 @@
+/* The rules of the derived space, between space.c (which derives them from a
+ * program) and space_apply.c (which makes schedules of configurations). */
+#ifndef TT_SPACE_H
+#define TT_SPACE_H
+
+#include "schedule/analysis.h"
+
+#define TT_MAX_AXES 3     /* candidates for the vector or row axis */
+#define TT_MAX_OPERANDS 4 /* that can be packed */
+#define MAX_KNOBS 96
+
+enum tt_rule_kind { TT_TILED, TT_REDUCTION, TT_ELEMENTWISE };
+
+/* Positions of knobs in the space; -1: no choice, the default is taken. */
+struct tt_rule {
+  enum tt_rule_kind kind;
+  bool open; /* has knobs */
+  int stage;
+  /* TT_TILED */
+  int nvec, vec[TT_MAX_AXES];
+  int nrow, row[TT_MAX_AXES + 1]; /* -1: no row axis */
+  int kaxis;                      /* the reduction axis that is blocked; -1 */
+  int epilogue; /* elementwise stage it can be fused into; -1 */
+  int noperands;
+  const struct tt_tensor *operand[TT_MAX_OPERANDS];
+  int k_vec, k_row, k_mr, k_nr, k_mc, k_nc, k_kc, k_ku, k_order, k_fuse;
+  int k_pack[TT_MAX_OPERANDS];
+  int64_t reuse[TT_MAX_OPERANDS]; /* how often each element is read by points
+                                  that differ in axes it does not depend on */
+  bool padded[TT_MAX_OPERANDS];   /* is read outside, with one border value */
+  /* TT_REDUCTION, and TT_TILED where `k_style` chooses so */
+  bool rows; /* the default is along a row */
+  int rrow;  /* several rows at once along this axis; -1 */
+  int vred;  /* reduction axis read with unit stride; -1 */
+  int k_style, k_rmr, k_rw;
+  /* TT_ELEMENTWISE */
+  int consumer; /* the last stage that reads it */
+  int k_place, k_width;
+};
+
+struct tt_rules {
+  struct tt_arena *arena;
+  const struct tt_program *program;
+  struct tt_target_model target;
+  bool strict_fp;
+  struct tt_rule *rule;      /* by stage */
+  struct tt_schedule *trial; /* to ask primitives what they would refuse */
+  struct tt_space *space;
+  int *defaults; /* index of the default value, by knob */
+};
+
+/* Lanes of a vector of the stage's widest type; 0: no vectors. */
+int tt_space_lanes(const struct tt_rules *, const struct tt_stage *);
+int64_t tt_space_extent(const struct tt_stage *, int axis);
+
+static inline int64_t
+min64(int64_t a, int64_t b)
+{
+  return a < b ? a : b;
+}
+
+static inline int64_t
+ceildiv(int64_t a, int64_t b)
+{
+  return (a + b - 1) / b;
+}
+
+#endif

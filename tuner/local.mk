@@ -26,6 +26,7 @@ tuner_libtuner_a_SOURCES = \
 	tuner/context.c tuner/context.h tuner/features.c tuner/features.h \
 	tuner/search.c tuner/search.h tuner/search_set.c tuner/search_set.h \
 	tuner/trials.c tuner/trials.h tuner/recorder.c tuner/recorder.h \
+	tuner/finalists.c tuner/finalists.h \
 	tuner/tune.c tuner/tune.h
 
 bin_PROGRAMS += tcc-log

@@ -16,6 +16,7 @@
 #include "tuner/search_set.h"
 
 enum {
+  LOOKED_AROUND = 4,    /* seeds whose neighbours are all scored */
   SEED_CHAINS = 16,     /* chains moved to the best measured ones */
   BLIND_TRIES = 300,    /* random draws in a row before going in order */
   LONG_TRIES = 20000,   /* the same in a space too large to go through */
@@ -405,6 +406,30 @@ accept(struct tt_searcher *s, double t)
   }
 }
 
+/* Score all that differs in one knob from the best of the seeds: chains that
+ * start hot leave them too fast. */
+static bool
+look_around(struct tt_searcher *s, struct tt_cost_model *m, int nseeds,
+            const int *seeds, struct top *top, const char **error)
+{
+  int k = s->space.nknobs, n = 0;
+  bool better;
+
+  for (int i = 0; i < nseeds && i < LOOKED_AROUND; i++)
+    for (int j = 0; j < k; j++)
+      for (int v = 0; v < s->space.sizes[j]; v++) {
+        memcpy(s->config, seeds + (long)i * k, (size_t)k * sizeof *seeds);
+        s->config[j] = v;
+        enqueue(s, tt_seen_find(&s->seen, s->config), &n);
+        if (n < s->params.chains)
+          continue;
+        if (!score_pending(s, m, n, top, &better, error))
+          return false;
+        n = 0;
+      }
+  return score_pending(s, m, n, top, &better, error);
+}
+
 static bool
 anneal(struct tt_searcher *s, struct tt_cost_model *m, struct top *top,
        const char **error)
@@ -586,7 +611,8 @@ tt_search_anneal(struct tt_searcher *s, struct tt_cost_model *m, int nseeds,
     s->evaluations = 0;
     place_chains(s, nseeds, seeds);
     top.scores = tt_xmalloc((size_t)top.cap * sizeof *top.scores);
-    ok = anneal(s, m, &top, error);
+    ok = look_around(s, m, nseeds, seeds, &top, error) &&
+         anneal(s, m, &top, error);
     free(top.scores);
     if (!ok)
       return -1;

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "tuner/features.h"
+#include "tuner/finalists.h"
 #include "tuner/recorder.h"
 #include "tuner/search.h"
 #include "tuner/trials.h"
@@ -25,9 +26,8 @@ enum {
   FIRST_BATCH = 16,
   SMALL_BATCH = 8,
   MAX_BATCH = 32,
-  BATCHES = 10, /* that a time budget should be good for */
-  SEEDS = 16,   /* best configurations given to the search */
-  FINALISTS = 6,
+  BATCHES = 10,      /* that a time budget should be good for */
+  SEEDS = 16,        /* best configurations given to the search */
   FINALIST_TURNS = 5 /* calls of one, at least */
 };
 
@@ -188,6 +188,16 @@ reuse(struct run *r)
   return true;
 }
 
+static double
+best_seconds(const struct run *r)
+{
+  int best;
+
+  return tt_trials_best(&r->trials, 1, &best)
+             ? r->trials.items[best].result.seconds
+             : 0;
+}
+
 /* ---- the search -------------------------------------------------------- */
 
 static bool
@@ -304,54 +314,77 @@ learn(struct run *r)
     drop_model(r, error);
 }
 
-/* Fill the batch with up to n more schedules. */
+/* Before anything is known: half of the batch around the default schedule,
+ * half anywhere. */
 static void
-propose(struct run *r, int n)
+propose_first(struct run *r, int n, int *out)
 {
-  int k = r->space->nknobs, nseeds, got;
-  int *seeds = tt_xmalloc(((size_t)SEEDS * (size_t)k + 1) * sizeof *seeds);
-  int *out = tt_xmalloc(((size_t)n * (size_t)k + 1) * sizeof *out);
+  int *initial = tt_xmalloc(((size_t)r->space->nknobs + 1) * sizeof *initial);
+  const char *error = NULL;
+  int got;
+
+  r->space_ops->initial(r->space, initial);
+  got = tt_search_anneal(r->searcher, NULL, 1, initial, n / 2, out, &error);
+  tt_search_random(r->searcher, n - got, out);
+  free(initial);
+}
+
+static void
+propose_by_model(struct run *r, int n, int *out)
+{
+  size_t size = (size_t)SEEDS * (size_t)r->space->nknobs + 1;
+  int *seeds = tt_xmalloc(size * sizeof *seeds), nseeds, got;
   const char *error = NULL;
 
   nseeds = best_configs(r, seeds);
-  if (r->o->search == TT_SEARCH_RANDOM || nseeds == 0) {
+  got = tt_search_anneal(r->searcher, r->model, nseeds, seeds, n, out, &error);
+  if (got < 0) {
+    drop_model(r, error);
     tt_search_random(r->searcher, n, out);
-  } else {
-    got =
-        tt_search_anneal(r->searcher, r->model, nseeds, seeds, n, out, &error);
-    if (got < 0) {
-      drop_model(r, error);
-      tt_search_random(r->searcher, n, out);
-    }
   }
   free(seeds);
+}
+
+/* Fill the batch with up to n more schedules: space_fresh() puts them there,
+ * `out` is of no interest. */
+static void
+propose(struct run *r, int n)
+{
+  int *out =
+      tt_xmalloc(((size_t)n * (size_t)r->space->nknobs + 1) * sizeof *out);
+
+  switch (r->o->search) {
+  case TT_SEARCH_RANDOM:
+    tt_search_random(r->searcher, n, out);
+    break;
+  case TT_SEARCH_ANNEAL:
+    if (best_seconds(r) > 0)
+      propose_by_model(r, n, out);
+    else
+      propose_first(r, n, out);
+    break;
+  }
   free(out);
 }
 
 /* ---- budgets ----------------------------------------------------------- */
 
+/* What one finalist's build and turns are thought to cost, by what a trial
+ * took so far. */
 static double
-best_seconds(const struct run *r)
+finalist_cost(const struct run *r)
 {
-  int best;
+  double spent = now() - r->loop_start;
+  double trial = r->measured > 0 ? spent / r->measured : 0;
 
-  return tt_trials_best(&r->trials, 1, &best)
-             ? r->trials.items[best].result.seconds
-             : 0;
-}
-
-/* What one finalist's build and turns are thought to cost. */
-static double
-finalist_cost(double seconds)
-{
-  return 0.5 + FINALIST_TURNS * seconds;
+  return 0.3 + trial + FINALIST_TURNS * best_seconds(r);
 }
 
 /* Time kept back for the finalists: at most a fifth of the budget. */
 static double
 reserve(const struct run *r)
 {
-  double wanted = FINALISTS * finalist_cost(best_seconds(r));
+  double wanted = TT_FINALISTS * finalist_cost(r);
   double most = 0.2 * r->o->seconds;
 
   return wanted < most ? wanted : most;
@@ -476,44 +509,20 @@ loop(struct run *r, const char **error)
 
 /* ---- the end ----------------------------------------------------------- */
 
-struct final {
-  int n;
-  struct tt_schedule *schedules[FINALISTS];
-  const char *texts[FINALISTS];
-  struct tt_result results[FINALISTS];
-};
-
-static bool
-add_final(struct run *r, struct final *f, struct tt_schedule *s,
-          const struct tt_result *result)
-{
-  const char *text;
-
-  if (s == NULL || f->n == FINALISTS)
-    return false;
-  text = tt_schedule_text(r->arena, s);
-  for (int i = 0; i < f->n; i++)
-    if (strcmp(f->texts[i], text) == 0)
-      return false;
-  f->schedules[f->n] = s;
-  f->texts[f->n] = text;
-  f->results[f->n++] = *result;
-  return true;
-}
-
 /* Add the trial with that text if it was right. */
 static void
-add_text(struct run *r, struct final *f, const char *text)
+add_text(struct run *r, struct tt_finalists *f, const char *text)
 {
   const struct tt_trial *t = tt_trials_find(&r->trials, text);
 
   if (t != NULL && t->result.outcome == TT_OUT_OK)
-    add_final(r, f, tt_trial_schedule(&r->trials, r->arena, t), &t->result);
+    tt_finalists_add(r->arena, f, tt_trial_schedule(&r->trials, r->arena, t),
+                     &t->result);
 }
 
 /* The incumbents: the winner of before, if there is one, and the default. */
 static void
-add_incumbents(struct run *r, struct final *f)
+add_incumbents(struct run *r, struct tt_finalists *f)
 {
   int *config = TT_ARRAY(r->mine, int, (size_t)r->space->nknobs + 1);
   struct tt_schedule *s;
@@ -532,19 +541,21 @@ add_incumbents(struct run *r, struct final *f)
 
 /* The best trials; and the plain loops where nothing is clearly better. */
 static void
-add_challengers(struct run *r, struct final *f, int max)
+add_challengers(struct run *r, struct tt_finalists *f, int max)
 {
-  int best[FINALISTS], n = tt_trials_best(&r->trials, FINALISTS, best);
+  int best[TT_FINALISTS], n = tt_trials_best(&r->trials, TT_FINALISTS, best);
   double plain = r->out->plain_seconds;
   struct tt_result result = {.outcome = TT_OUT_OK, .seconds = plain};
   struct tt_trial *t;
 
   if (plain > 0 && n > 0 && plain < 1.05 * best_seconds(r))
-    add_final(r, f, tt_schedule_new(r->arena, r->program, r->o->strict_fp),
-              &result);
+    tt_finalists_add(r->arena, f,
+                     tt_schedule_new(r->arena, r->program, r->o->strict_fp),
+                     &result);
   for (int i = 0; i < n && f->n < max; i++) {
     t = &r->trials.items[best[i]];
-    add_final(r, f, tt_trial_schedule(&r->trials, r->arena, t), &t->result);
+    tt_finalists_add(r->arena, f, tt_trial_schedule(&r->trials, r->arena, t),
+                     &t->result);
   }
 }
 
@@ -556,42 +567,22 @@ finalists_allowed(const struct run *r)
   int n;
 
   if (r->o->seconds <= 0)
-    return FINALISTS;
-  n = (int)(left / finalist_cost(best_seconds(r)));
-  return n < 2 ? 2 : n > FINALISTS ? FINALISTS : n;
+    return TT_FINALISTS;
+  n = (int)(left / finalist_cost(r));
+  return n < 2 ? 2 : n > TT_FINALISTS ? TT_FINALISTS : n;
 }
 
-/* Is `a` faster than `b` by more than their noise? */
-static bool
-beats(const struct tt_result *a, const struct tt_result *b)
-{
-  double noise = 0.5 * (a->spread > b->spread ? a->spread : b->spread);
-
-  noise = noise < 0.005 ? 0.005 : noise > 0.05 ? 0.05 : noise;
-  return a->seconds < b->seconds * (1 - noise);
-}
-
-/* The fastest, if it beats the incumbent at 0; -1: none was right. */
-static int
-winner(const struct final *f)
-{
-  int best = -1;
-
-  for (int i = 0; i < f->n; i++)
-    if (f->results[i].outcome == TT_OUT_OK && f->results[i].seconds > 0 &&
-        (best < 0 || f->results[i].seconds < f->results[best].seconds))
-      best = i;
-  if (best > 0 && f->results[0].outcome == TT_OUT_OK &&
-      f->results[0].seconds > 0 && !beats(&f->results[best], &f->results[0]))
-    return 0;
-  return best;
-}
-
+/* Its time is the least that was measured, in turns or before. */
 static void
-choose(struct run *r, const struct final *f, int i)
+choose(struct run *r, const struct tt_finalists *f, int i)
 {
+  const struct tt_trial *t = tt_trials_find(&r->trials, f->texts[i]);
+
   r->out->schedule = f->schedules[i];
   r->out->seconds = f->results[i].seconds;
+  if (t != NULL && t->result.outcome == TT_OUT_OK &&
+      t->result.seconds < r->out->seconds)
+    r->out->seconds = t->result.seconds;
   r->out->max_error = f->results[i].max_error;
   r->out->checked = true;
   r->out->final.best = r->out->seconds;
@@ -602,13 +593,14 @@ choose(struct run *r, const struct final *f, int i)
 static void
 best_so_far(struct run *r)
 {
-  struct final f = {0};
+  struct tt_finalists f = {0};
   int best, *config;
 
   if (tt_trials_best(&r->trials, 1, &best) == 1)
-    add_final(r, &f,
-              tt_trial_schedule(&r->trials, r->arena, &r->trials.items[best]),
-              &r->trials.items[best].result);
+    tt_finalists_add(
+        r->arena, &f,
+        tt_trial_schedule(&r->trials, r->arena, &r->trials.items[best]),
+        &r->trials.items[best].result);
   if (f.n > 0) {
     choose(r, &f, 0);
   } else if (r->trials.n == 0 && interrupted(r)) {
@@ -623,7 +615,7 @@ best_so_far(struct run *r)
 static bool
 finish(struct run *r, const char **error)
 {
-  struct final f = {0};
+  struct tt_finalists f = {0};
   int max = finalists_allowed(r), best;
 
   add_incumbents(r, &f);
@@ -635,7 +627,7 @@ finish(struct run *r, const char **error)
   }
   if (interrupted(r))
     return true;
-  best = winner(&f);
+  best = tt_finalists_winner(&f);
   if (best < 0) {
     r->out->status = TT_NO_CANDIDATE;
     if (r->failure != NULL)

@@ -105,3 +105,14 @@ tests_test_interp_SOURCES = tests/test_interp.c
 tests_test_interp_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_interp_LDADD = ir/libir.a $(CMOCKA_LIBS)
 endif
+
+# ---- the tuner -----------------------------------------------------------
+if HAVE_CMOCKA
+check_PROGRAMS += tests/test_tuner
+TESTS += tests/test_tuner
+tests_test_tuner_SOURCES = tests/test_tuner.c
+tests_test_tuner_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) $(SQLITE_CFLAGS)
+tests_test_tuner_LDADD = tuner/libtuner.a frontend/libfrontend.a \
+	codegen/libcodegen.a schedule/libschedule.a runtime/libruntime.a \
+	ir/libir.a $(CMOCKA_LIBS) $(XGBOOST_LIBS) $(SQLITE_LIBS)
+endif

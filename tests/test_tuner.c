@@ -309,6 +309,18 @@ test_context_of_fused_loops(void **state)
 }
 
 static void
+test_code_of_remainders(void **state)
+{
+  struct tt_arena *arena = *state;
+  struct tt_program *p = product(arena, 192, usual);
+
+  /* Six or five rows of two vectors; 192 = 38 * 5 + 2 makes two nests. */
+  assert_true(tt_code_copies(tiled(arena, p, 6, false)) == 12);
+  assert_true(tt_code_copies(tiled(arena, p, 5, false)) == 20);
+  assert_true(tt_code_copies(tt_schedule_new(arena, p, false)) == 1);
+}
+
+static void
 test_context_inside_a_consumer(void **state)
 {
   struct tt_arena *arena = *state;
@@ -1266,6 +1278,7 @@ main(void)
       TEST(test_features_tell_schedules_apart),
       TEST(test_context_of_a_product),
       TEST(test_context_of_fused_loops),
+      TEST(test_code_of_remainders),
       TEST(test_context_inside_a_consumer),
       TEST(test_features_of_indirect_and_guarded),
       TEST(test_annealing_beats_random),

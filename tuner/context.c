@@ -554,3 +554,43 @@ tt_ctx_stride(const struct tt_context *c, const struct tt_ctx_access *x,
   }
   return stride;
 }
+
+/* ---- code -------------------------------------------------------------- */
+
+/* Nests that a loop of that many iterations becomes. */
+static float
+pieces(const struct tt_stage_schedule *ss, int loop, int64_t extent)
+{
+  const struct tt_loop *l = &ss->loops[loop], *inner;
+  float n = 0;
+
+  if (l->child[0] < 0 || ss->loops[l->child[0]].node == TT_FUSED)
+    return 1;
+  inner = &ss->loops[l->child[1]];
+  if (extent < inner->factor)
+    return pieces(ss, l->child[1], extent);
+  n = pieces(ss, l->child[0], extent / inner->factor) *
+      pieces(ss, l->child[1], inner->factor);
+  if (extent % inner->factor != 0 && inner->tail == TT_TAIL_PEEL)
+    n += pieces(ss, l->child[1], extent % inner->factor);
+  return n;
+}
+
+float
+tt_ctx_copies(const struct tt_context *c)
+{
+  const struct tt_stage_schedule *ss = c->ss;
+  float n = 1, lanes;
+
+  for (int i = 0; i < c->n; i++) {
+    lanes = c->loops[i].lanes > 0 ? (float)c->loops[i].lanes : 1;
+    if (c->loops[i].kind == TT_UNROLL)
+      n *= c->loops[i].extent;
+    else if (c->loops[i].kind == TT_VECTOR)
+      n *= ceilf(c->loops[i].extent / lanes);
+  }
+  for (int i = 0; i < ss->nloops; i++)
+    if (ss->loops[i].node == TT_AXIS)
+      n *= pieces(ss, i, ss->loops[i].extent);
+  return n;
+}

@@ -82,4 +82,8 @@ float tt_ctx_touched(const struct tt_context *, const struct tt_ctx_access *,
 float tt_ctx_stride(const struct tt_context *, const struct tt_ctx_access *,
                     const struct tt_ctx_loop *, bool cached);
 
+/* Copies of the stage's statement in the code: of unrolled loops, of vectors,
+ * and of the nests that remainders become. */
+float tt_ctx_copies(const struct tt_context *);
+
 #endif

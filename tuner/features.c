@@ -62,6 +62,7 @@ enum global {
   M_GATHER,      /* other strides */
   M_UNROLLED,    /* copies of the innermost body */
   M_BODY,        /* operations in it, vectors counted once */
+  M_CODE,        /* copies with those of remainders */
   M_INNER_TRIPS, /* of the innermost loop that remains a loop */
   M_TAIL,        /* share of points outside peeled remainders */
   M_PARALLEL,    /* extent of the parallel loop */
@@ -400,6 +401,7 @@ put_body(const struct tt_context *c, const struct tt_target_model *t,
   }
   row[M_UNROLLED] = lg(copies);
   row[M_BODY] = lg(copies * ops_of(&c->ops));
+  row[M_CODE] = lg(tt_ctx_copies(c));
   row[M_INNER_TRIPS] = lg(trips);
   row[M_TAIL] = whole;
 }
@@ -582,4 +584,18 @@ tt_features(const struct tt_schedule *s, const struct tt_target_model *target,
   }
   accumulate(all);
   put_totals(&t, row);
+}
+
+double
+tt_code_copies(const struct tt_schedule *s)
+{
+  struct tt_context c;
+  double n = 0;
+
+  for (int i = 0; i < s->nstages; i++)
+    if (s->stages[i].place != TT_INLINE) {
+      tt_context(s, i, &c);
+      n += (double)tt_ctx_copies(&c);
+    }
+  return n;
 }

@@ -12,5 +12,8 @@ int tt_features_width(void);
 /* Fill `row` (width floats). */
 void tt_features(const struct tt_schedule *, const struct tt_target_model *,
                  float *row);
+/* Copies of statements that the code will have: unrolled, in vectors, and in
+ * the nests of remainders.  The time of a build grows with them. */
+double tt_code_copies(const struct tt_schedule *);
 
 #endif

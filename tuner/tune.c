@@ -27,6 +27,7 @@ enum {
   SMALL_BATCH = 8,
   MAX_BATCH = 32,
   BATCHES = 10,      /* that a time budget should be good for */
+  MAX_COPIES = 512,  /* of statements in the code of a candidate */
   SEEDS = 16,        /* best configurations given to the search */
   FINALIST_TURNS = 5 /* calls of one, at least */
 };
@@ -55,6 +56,7 @@ struct run {
   const char *texts[MAX_BATCH];
   const int *configs[MAX_BATCH];
   int nbatch;
+  double most_copies; /* of statements: more take too long to build */
   struct tt_recorder recorder;
   const char *failure; /* how the first trial that failed did */
 };
@@ -208,7 +210,7 @@ space_features(void *ctx, const int *config, float *row)
 
   tt_arena_reset(r->score);
   s = r->space_ops->schedule(r->score, r->space, config);
-  if (s == NULL)
+  if (s == NULL || tt_code_copies(s) > r->most_copies)
     return false;
   tt_features(s, &r->o->target, row);
   return true;
@@ -239,6 +241,20 @@ space_fresh(void *ctx, const int *config)
   return true;
 }
 
+/* Limit the code of candidates: that of the default schedule is allowed. */
+static void
+limit_copies(struct run *r)
+{
+  int *config = TT_ARRAY(r->mine, int, (size_t)r->space->nknobs + 1);
+  struct tt_schedule *s;
+
+  r->space_ops->initial(r->space, config);
+  s = r->space_ops->schedule(r->mine, r->space, config);
+  r->most_copies = s != NULL ? 2 * tt_code_copies(s) : 0;
+  if (r->most_copies < MAX_COPIES)
+    r->most_copies = MAX_COPIES;
+}
+
 static void
 open_search(struct run *r)
 {
@@ -255,6 +271,7 @@ open_search(struct run *r)
                                   .ctx = r};
   const char *error = NULL;
 
+  limit_copies(r);
   for (size_t i = 0; i < n; i++) {
     sizes[i] = r->space->knobs[i].n;
     ordered[i] = r->space->knobs[i].kind == TT_KNOB_FACTOR;

@@ -225,14 +225,17 @@ tt_process_start(const struct tt_process_options *o, char **error)
 
 /* ---- running ----------------------------------------------------------- */
 
-/* Reads what there is, but not for ever; closes at the end. */
-static void
+/* Reads what there is, but not for ever; closes at the end.  Returns whether
+ * there was anything. */
+static bool
 drain(int *fd, struct tt_sb *sb, size_t max)
 {
   char buf[8192];
+  bool any = false;
   for (int rounds = 0; *fd >= 0 && rounds < 64; rounds++) {
     ssize_t n = read(*fd, buf, sizeof buf);
     if (n > 0) {
+      any = true;
       size_t room = sb->len < max ? max - sb->len : 0;
       tt_sb_addn(sb, buf, (size_t)n < room ? (size_t)n : room);
     } else if (n == 0) {
@@ -240,9 +243,10 @@ drain(int *fd, struct tt_sb *sb, size_t max)
     } else if (errno != EINTR) {
       if (errno != EAGAIN)
         close_fd(fd);
-      return;
+      break;
     }
   }
+  return any;
 }
 
 /* Has it ended?  Then takes its status and kills what it left behind. */
@@ -268,14 +272,18 @@ reap(struct tt_process *p)
 }
 
 static void
-expire(struct tt_process *p)
+expire(struct tt_process *p, bool wrote)
 {
-  if (!p->done && p->deadline > 0 && tt_now() >= p->deadline) {
-    p->timed_out = true;
-    p->deadline = 0;
-    kill(-p->pid, SIGKILL);
-    kill(p->pid, SIGKILL);
+  if (p->deadline <= 0 || tt_now() < p->deadline)
+    return;
+  if (wrote && !p->late) {
+    p->late = true;
+    return;
   }
+  p->timed_out = true;
+  p->deadline = 0;
+  kill(-p->pid, SIGKILL);
+  kill(p->pid, SIGKILL);
 }
 
 /* Seconds to wait at most: until the first deadline, and not long where the
@@ -322,10 +330,12 @@ tt_process_poll(struct tt_process *const *ps, int n, double timeout)
     struct tt_process *p = ps[i];
     if (!p || p->done)
       continue;
-    drain(&p->outfd, &p->out, p->max_output);
-    drain(&p->errfd, &p->err, p->max_output);
-    expire(p);
-    ended += reap(p);
+    bool wrote = drain(&p->outfd, &p->out, p->max_output);
+    wrote |= drain(&p->errfd, &p->err, p->max_output);
+    if (reap(p))
+      ended++;
+    else
+      expire(p, wrote);
   }
   return ended;
 }
@@ -349,6 +359,7 @@ void
 tt_process_deadline(struct tt_process *p, double seconds)
 {
   p->deadline = seconds > 0 ? tt_now() + seconds : 0;
+  p->late = false;
 }
 
 void

@@ -35,6 +35,7 @@ struct tt_process {
   int status;               /* as of waitpid, once done */
   double seconds;           /* from start to end, once done */
   double started, deadline; /* of tt_now(); deadline 0: none */
+  bool late; /* past it, but what it wrote was to be looked at first */
   size_t max_output;
   int pidfd, outfd, errfd, infd;
 };
@@ -49,7 +50,8 @@ struct tt_process *tt_process_start(const struct tt_process_options *,
 /* Waits until one of the processes that are not done has written or ended,
  * a deadline has passed, a signal came, or `timeout` seconds are over (< 0:
  * no limit).  Reads what there is; returns how many have ended just now.
- * NULLs among them are skipped. */
+ * NULLs among them are skipped.  A caller that comes late to a poll finds
+ * what was written or has ended in time: only then deadlines are enforced. */
 int tt_process_poll(struct tt_process *const *, int n, double timeout);
 /* Writes to its stdin; false when it is gone or does not read. */
 bool tt_process_write(struct tt_process *, const char *text, size_t n);

@@ -204,6 +204,34 @@ test_process_several(void **state)
     tt_process_free(ps[i]);
 }
 
+/* Who polls too late still finds what came in time. */
+static void
+test_process_late(void **state)
+{
+  (void)state;
+  char *error;
+  const char *quick[] = {"echo", "x", NULL};
+  const char *chatty[] = {"sh", "-c", "echo x; sleep 100", NULL};
+  struct tt_process_options o = {
+      .argv = quick, .timeout = 0.05, .max_output = 100, .pass_fd = -1};
+  struct tt_process *p = tt_process_start(&o, &error);
+  usleep(300000);
+  while (!p->done)
+    tt_process_poll(&p, 1, -1);
+  assert_false(p->timed_out);
+  tt_process_free(p);
+  o.argv = chatty;
+  p = tt_process_start(&o, &error);
+  usleep(300000);
+  assert_int_equal(tt_process_poll(&p, 1, -1), 0);
+  assert_string_equal(tt_sb_str(&p->out), "x\n");
+  assert_false(p->timed_out);
+  while (!p->done)
+    tt_process_poll(&p, 1, -1);
+  assert_true(p->timed_out);
+  tt_process_free(p);
+}
+
 /* ---- builds ------------------------------------------------------------ */
 
 static struct tt_builder *
@@ -1144,6 +1172,7 @@ main(int argc, char **argv)
                                      cmocka_unit_test(test_process_timeout),
                                      cmocka_unit_test(test_process_limits),
                                      cmocka_unit_test(test_process_several),
+                                     cmocka_unit_test(test_process_late),
                                      cmocka_unit_test(test_build),
                                      cmocka_unit_test(test_build_slow),
                                      cmocka_unit_test(test_build_broken),

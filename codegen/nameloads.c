@@ -9,6 +9,7 @@
 #include "config.h"
 
 #include "codegen/internal.h"
+#include "ir/passes.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -222,6 +223,18 @@ name_of(struct table *t, const struct entry *x)
   return tt_arena_printf(t->pass->arena, "%s_%d", base, ordinal);
 }
 
+/* What is known of the values stays known: they may be indices. */
+static void
+keep_range(struct tt_tensor *v, const struct tt_expr *e)
+{
+  if (!tt_dtype_is_int(v->dtype))
+    return;
+  struct tt_interval r = tt_bounds(e, NULL);
+  v->has_range = r.ok && r.lo > INT64_MIN && r.hi < INT64_MAX;
+  v->lo = r.lo;
+  v->hi = v->has_range ? r.hi + 1 : 0;
+}
+
 static void
 give_names(struct table *t)
 {
@@ -237,6 +250,7 @@ give_names(struct table *t)
     v->ndim = x->expr->type.lanes > 1;
     v->dims[0] = x->expr->type.lanes;
     v->id = -1;
+    keep_range(v, x->expr);
     x->name = v;
     t->names++;
   }

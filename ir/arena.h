@@ -69,8 +69,7 @@ char *tt_xstrdup(const char *s);
   do {                                                                         \
     if ((v).n == (v).cap) {                                                    \
       (v).cap = (v).cap ? 2 * (v).cap : 8;                                     \
-      (v).items =                                                              \
-          tt_xrealloc((v).items, (size_t)(v).cap * sizeof *(v).items);         \
+      (v).items = tt_xrealloc((v).items, (size_t)(v).cap * sizeof *(v).items); \
     }                                                                          \
     (v).items[(v).n++] = (x);                                                  \
   } while (0)

@@ -173,8 +173,7 @@ bool tt_expr_uses_tensor(const struct tt_expr *, const struct tt_tensor *);
  * and returns it or a replacement.  Unchanged subtrees are shared. */
 typedef const struct tt_expr *tt_rewrite_fn(void *ctx, struct tt_arena *,
                                             const struct tt_expr *);
-const struct tt_expr *tt_expr_rewrite(struct tt_arena *,
-                                      const struct tt_expr *,
+const struct tt_expr *tt_expr_rewrite(struct tt_arena *, const struct tt_expr *,
                                       tt_rewrite_fn *fn, void *ctx);
 /* Visit every node, operands first. */
 typedef void tt_visit_fn(void *ctx, const struct tt_expr *);
@@ -221,14 +220,19 @@ struct tt_stage {
 };
 
 /* One call in a schedule block: `stage.primitive(args)`. */
-enum tt_sarg_kind { TT_SARG_ID, TT_SARG_INT, TT_SARG_STR, TT_SARG_ANY,
-                    TT_SARG_SET };
+enum tt_sarg_kind {
+  TT_SARG_ID,
+  TT_SARG_INT,
+  TT_SARG_STR,
+  TT_SARG_ANY,
+  TT_SARG_SET
+};
 struct tt_sarg {
   const char *key; /* NULL: positional */
   enum tt_sarg_kind kind;
-  const char *str;      /* ID, STR */
-  int64_t ival;         /* INT */
-  int nset;             /* SET: {1, 2, 4}; ANY: `?` */
+  const char *str; /* ID, STR */
+  int64_t ival;    /* INT */
+  int nset;        /* SET: {1, 2, 4}; ANY: `?` */
   const int64_t *set;
 };
 struct tt_scall {
@@ -313,7 +317,7 @@ struct tt_stmt {
   const struct tt_expr *value; /* STORE */
   const struct tt_expr *cond;  /* IF */
   int nitems;
-  const struct tt_stmt *const *items;  /* SEQ */
+  const struct tt_stmt *const *items; /* SEQ */
   const struct tt_stmt *body, *other;
   const char *comment; /* printed above the statement; NULL: none */
 };
@@ -330,8 +334,7 @@ const struct tt_stmt *tt_if(struct tt_arena *, const struct tt_expr *cond,
  * none gives an empty TT_SEQ. */
 const struct tt_stmt *tt_seq(struct tt_arena *, int n,
                              const struct tt_stmt *const *items);
-const struct tt_stmt *tt_alloc_stmt(struct tt_arena *,
-                                    const struct tt_tensor *,
+const struct tt_stmt *tt_alloc_stmt(struct tt_arena *, const struct tt_tensor *,
                                     const struct tt_stmt *body);
 const struct tt_stmt *tt_comment(struct tt_arena *, const char *text,
                                  const struct tt_stmt *);

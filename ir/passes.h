@@ -106,8 +106,7 @@ void tt_values_random(struct tt_values *, const struct tt_program *,
                       uint64_t seed);
 /* Run all stages in order: the oracle.  NULL or an error text (an indirect
  * index outside its tensor), owned by `values`. */
-const char *tt_interpret_program(const struct tt_program *,
-                                 struct tt_values *);
+const char *tt_interpret_program(const struct tt_program *, struct tt_values *);
 /* One element of a stage's result, computing only what it depends on (memoized
  * in `values`, which holds inputs and weights): to check large programs at a
  * sample of points.  NaN if that cannot be computed.  Results that

@@ -141,8 +141,9 @@ check_size(struct tt_sema *s, const struct tt_ast *e, int64_t v)
   }
   if (v > TT_MAX_ELEMENTS) {
     tt_diag(s->diags, TT_D_SIZE_OVERFLOW, e->span,
-            "%s = %.3g is too large; at most 2^40",
-            tt_span_text(s->arena, e->span), (double)v);
+            "%s%s%.3g is too large; at most 2^40",
+            e->kind == TT_AST_INT ? "" : tt_span_text(s->arena, e->span),
+            e->kind == TT_AST_INT ? "" : " = ", (double)v);
     return false;
   }
   return true;

@@ -186,8 +186,10 @@ tt_left_side(struct tt_sema *s, const struct tt_item *item,
     struct tt_axis *axis = tt_axis_new(s, &item->binders->items[i], NULL, true);
     struct tt_names *name = TT_NEW(s->arena, struct tt_names);
     ok = ok && axis;
-    if (!axis)
+    if (!axis) {
+      tt_bind_names(s, item->binders->items[i].index, names);
       continue;
+    }
     if (axis->bad || appears_twice(s, left, axis) ||
         !fit_dimension(s, axis, out, i))
       axis->bad = true;

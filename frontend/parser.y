@@ -287,6 +287,15 @@ tt_error(TT_LTYPE *loc, struct tt_parse *p, const char *message)
   tt_parse_give_up(p, TT_D_TOO_DEEP, *loc, "the text nests too deeply");
 }
 
+/* Keywords and operators are shown in quotes, classes of tokens are not. */
+static void
+add_symbol(struct tt_sb *sb, yysymbol_kind_t kind)
+{
+  bool quoted = kind >= YYSYMBOL_KERNEL && kind <= YYSYMBOL_DOTDOT;
+
+  tt_sb_printf(sb, quoted ? " '%s'" : " %s", yysymbol_name(kind));
+}
+
 static int
 yyreport_syntax_error(const yypcontext_t *ctx, struct tt_parse *p)
 {
@@ -298,11 +307,13 @@ yyreport_syntax_error(const yypcontext_t *ctx, struct tt_parse *p)
 
   if (p->gave_up)
     return 0;
-  tt_sb_printf(&sb, "unexpected %s",
-               token == YYSYMBOL_YYEMPTY ? "text" : yysymbol_name(token));
-  for (int i = 0; i < n; i++)
-    tt_sb_printf(&sb, "%s %s", i == 0 ? ", expected" : i + 1 < n ? "," : " or",
-                 yysymbol_name(expected[i]));
+  tt_sb_add(&sb, "unexpected");
+  if (token != YYSYMBOL_YYEMPTY)
+    add_symbol(&sb, token);
+  for (int i = 0; i < n; i++) {
+    tt_sb_add(&sb, i == 0 ? ", expected" : i + 1 < n ? "," : " or");
+    add_symbol(&sb, expected[i]);
+  }
   tt_diag(p->diags, TT_D_SYNTAX, tt_parse_span(p, *yypcontext_location(ctx)),
           "%s", tt_sb_str(&sb));
   tt_sb_free(&sb);

@@ -57,9 +57,12 @@ compound(const struct tt_rx *rx, struct tt_span whole)
     compound(rx->other, whole);
 }
 
-static void
+/* Returns whether nothing in it is bad. */
+static bool
 walk(struct tt_sema *s, const struct tt_rx *rx)
 {
+  bool ok = rx->kind != TT_RX_BAD;
+
   for (int i = 0; i < rx->nargs; i++) {
     if (rx->kind == TT_RX_LOAD && rx->args[i]->kind == TT_RX_AXIS) {
       bare(s, rx->args[i]->axis, rx, i);
@@ -67,10 +70,11 @@ walk(struct tt_sema *s, const struct tt_rx *rx)
     }
     if (rx->kind == TT_RX_LOAD)
       compound(rx->args[i], rx->args[i]->span);
-    walk(s, rx->args[i]);
+    ok = walk(s, rx->args[i]) && ok;
   }
   if (rx->other)
-    walk(s, rx->other);
+    ok = walk(s, rx->other) && ok;
+  return ok;
 }
 
 bool
@@ -79,7 +83,7 @@ tt_infer_ranges(struct tt_sema *s, const struct tt_rx *rx,
 {
   bool ok = true;
 
-  walk(s, rx);
+  quiet = !walk(s, rx) || quiet;
   for (int i = 0; i < axes->n; i++) {
     struct tt_axis *axis = axes->items[i];
     ok = ok && !axis->bad;

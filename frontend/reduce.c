@@ -280,8 +280,11 @@ check_accumulator(struct tt_elab *el, const struct tt_rx *rx,
       (!narrow && (one.lo <= min || one.hi >= max))) /* nothing is known */
     return;
   tt_diag(el->s->diags, TT_D_WEAK_ACCUMULATOR, rx->at,
-          "sum of %s over %lld terms can overflow; sum %s(…)",
-          tt_dtype_name(r->dtype), (long long)n, narrow ? "i32" : "i64");
+          "sum of %s over %lld terms can overflow%s", tt_dtype_name(r->dtype),
+          (long long)n,
+          narrow               ? "; sum i32(…)"
+          : r->dtype == TT_I64 ? ""
+                               : "; sum i64(…)");
   tt_note_use(el->s, rx->use);
 }
 

@@ -478,9 +478,8 @@ tt_axis_new(struct tt_sema *s, const struct tt_binder *b,
   axis->left = left;
   sym = tt_symbol_find(s, axis->name);
   if (sym && sym->kind != TT_SYM_GENERATED && sym->state != TT_PENDING) {
-    tt_diag(s->diags, TT_D_SHADOWING, axis->span, "index '%s' hides %s (%s)",
-            axis->name,
-            sym->kind == TT_SYM_PARAM ? "a param" : "a declared name",
+    tt_diag(s->diags, TT_D_SHADOWING, axis->span, "index '%s' hides %s %s (%s)",
+            axis->name, tt_symbol_kind(sym), axis->name,
             tt_place_text(s, sym->span));
     tt_diag_note(s->diags, sym->span, "'%s' is declared here", axis->name);
     axis->bad = true;
@@ -492,6 +491,25 @@ tt_axis_new(struct tt_sema *s, const struct tt_binder *b,
     axis->from_span = b->hi->span;
   }
   return axis;
+}
+
+void
+tt_bind_names(struct tt_sema *s, const struct tt_ast *e,
+              const struct tt_names **names)
+{
+  struct tt_names *name;
+
+  for (int i = 0; i < e->nargs; i++)
+    tt_bind_names(s, e->args[i], names);
+  if (e->kind != TT_AST_NAME || tt_symbol_find(s, e->name))
+    return;
+  name = TT_NEW(s->arena, struct tt_names);
+  *name = (struct tt_names){*names, e->name, TT_NEW(s->arena, struct tt_axis),
+                            NULL};
+  name->axis->name = e->name;
+  name->axis->span = e->span;
+  name->axis->bad = true;
+  *names = name;
 }
 
 static bool
@@ -524,12 +542,14 @@ bind_all(struct resolver *r, struct tt_rx *rx, const struct tt_binders *b,
     struct tt_axis *axis = tt_axis_new(r->s, &b->items[i], r->use, false);
     struct tt_names *n = TT_NEW(r->s->arena, struct tt_names);
     ok = axis && ok;
-    if (!axis)
+    axes[i] = axis;
+    if (!axis) {
+      tt_bind_names(r->s, b->items[i].index, names);
       continue;
+    }
     if (rebound(r, axis, *names))
       axis->bad = true;
     ok = ok && !axis->bad;
-    axes[i] = axis;
     *n = (struct tt_names){*names, axis->name, axis, NULL};
     *names = n;
     if (r->axes)

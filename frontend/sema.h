@@ -193,6 +193,8 @@ struct tt_sym *tt_symbol_use(struct tt_sema *, const char *name, struct tt_span,
 void tt_note_use(struct tt_sema *, const struct tt_use *);
 /* "3:7" of a span, arena-owned. */
 const char *tt_place_text(struct tt_sema *, struct tt_span);
+/* "param", "input", ... */
+const char *tt_symbol_kind(const struct tt_sym *);
 /* An item declares a name that is someone else's already?  Reports. */
 bool tt_symbol_taken(struct tt_sema *, const struct tt_item *,
                      const struct tt_sym *);
@@ -232,6 +234,10 @@ void tt_check_def(struct tt_sema *, struct tt_sym *);
  * evaluated. */
 struct tt_axis *tt_axis_new(struct tt_sema *, const struct tt_binder *,
                             const struct tt_use *, bool left);
+/* Names in what is no plain index are taken as bound, so that their uses
+ * give no second error. */
+void tt_bind_names(struct tt_sema *, const struct tt_ast *,
+                   const struct tt_names **);
 bool tt_is_builtin(const char *name);
 
 /* ---- ranges.c ---------------------------------------------------------- */

@@ -22,16 +22,26 @@ hash(const char *s)
   return h ^ h >> 29;
 }
 
-struct tt_sym *
-tt_symbol_find(const struct tt_sema *s, const char *name)
+static struct tt_sym *
+find_here(const struct tt_sema *s, const char *name)
 {
   struct tt_sym *sym;
 
   for (sym = s->buckets[hash(name) & (s->nbuckets - 1)]; sym; sym = sym->chain)
     if (strcmp(sym->name, name) == 0)
       return sym;
+  return NULL;
+}
+
+struct tt_sym *
+tt_symbol_find(const struct tt_sema *s, const char *name)
+{
+  struct tt_sym *sym = find_here(s, name);
+
+  if (sym || !s->outer)
+    return sym;
   /* An intrin sees the params, consts, types and defs of its file. */
-  sym = s->outer ? tt_symbol_find(s->outer, name) : NULL;
+  sym = tt_symbol_find(s->outer, name);
   return sym && sym->kind != TT_SYM_TENSOR && sym->kind != TT_SYM_STAGE ? sym
                                                                         : NULL;
 }
@@ -98,7 +108,7 @@ tt_symbols_declare(struct tt_sema *s)
     struct tt_sym *sym;
     if (!declares(item, &kind))
       continue;
-    sym = tt_symbol_find(s, item->id.name);
+    sym = find_here(s, item->id.name);
     if (!sym) {
       sym = enter(s, item->id.name, kind);
       sym->span = item->id.span;
@@ -139,8 +149,8 @@ tt_note_use(struct tt_sema *s, const struct tt_use *use)
     tt_diag_note(s->diags, use->span, "in the expansion of '%s'", use->name);
 }
 
-static const char *
-kind_text(const struct tt_sym *sym)
+const char *
+tt_symbol_kind(const struct tt_sym *sym)
 {
   switch (sym->kind) {
   case TT_SYM_PARAM:
@@ -178,7 +188,8 @@ tt_symbol_taken(struct tt_sema *s, const struct tt_item *item,
     return false;
   tt_diag(s->diags, TT_D_DUPLICATE, item->id.span, "'%s' already declared (%s)",
           sym->name, tt_place_text(s, sym->span));
-  tt_diag_note(s->diags, sym->span, "the %s is declared here", kind_text(sym));
+  tt_diag_note(s->diags, sym->span, "the %s is declared here",
+               tt_symbol_kind(sym));
   return true;
 }
 
@@ -345,7 +356,8 @@ did_you_mean(struct tt_sema *s, const char *name)
   for (int i = 0; i < s->nitems && i < 10000; i++) {
     const struct tt_item *item = s->items[i];
     enum tt_sym_kind kind;
-    if (declares(item, &kind) && distance(name, item->id.name) == 1)
+    if (declares(item, &kind) &&
+        distance(name, item->id.name) <= (strlen(name) < 6 ? 1 : 2))
       best = item->id.name;
   }
   return best ? tt_arena_printf(s->arena, "; did you mean '%s'?", best) : "";

@@ -116,3 +116,17 @@ tests_test_tuner_LDADD = tuner/libtuner.a frontend/libfrontend.a \
 	codegen/libcodegen.a schedule/libschedule.a runtime/libruntime.a \
 	ir/libir.a $(CMOCKA_LIBS) $(XGBOOST_LIBS) $(SQLITE_LIBS)
 endif
+
+# ---- the frontend
+EXTRA_DIST += tests/errors
+if HAVE_CMOCKA
+check_PROGRAMS += tests/test_frontend
+TESTS += tests/test_frontend
+tests_test_frontend_SOURCES = tests/test_frontend.c
+tests_test_frontend_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_frontend_LDADD = frontend/libfrontend.a ir/libir.a $(CMOCKA_LIBS)
+endif
+check_PROGRAMS += tests/fuzz_frontend
+TESTS += tests/fuzz_frontend
+tests_fuzz_frontend_SOURCES = tests/fuzz_frontend.c
+tests_fuzz_frontend_LDADD = frontend/libfrontend.a ir/libir.a

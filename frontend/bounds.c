@@ -64,8 +64,8 @@ nests_divisions(const struct tt_expr *e, int deepest)
          (e->c && nests_divisions(e->c, deepest));
 }
 
-static bool
-too_hard(const struct tt_expr *e)
+bool
+tt_too_hard(const struct tt_expr *e)
 {
   return nests_divisions(e, 6);
 }
@@ -562,7 +562,7 @@ add_condition(struct box *box, const struct tt_expr *cond, bool negated)
 {
   enum tt_binop op;
 
-  if (too_hard(cond))
+  if (tt_too_hard(cond))
     return;
   if (cond->kind == TT_INT && (cond->ival != 0) == negated)
     box->impossible = true;
@@ -684,7 +684,7 @@ tt_range_of(const struct tt_expr *e, const struct tt_facts *facts,
 {
   struct box box;
 
-  if (too_hard(e))
+  if (tt_too_hard(e))
     return iv_type(e->type.dtype);
   box_init(&box, facts, stop);
   return range_of(e, &box);
@@ -698,7 +698,7 @@ tt_prove_lower(const struct tt_expr *e, const struct tt_facts *facts,
   struct lin l;
   struct tt_interval r;
 
-  if (too_hard(e))
+  if (tt_too_hard(e))
     return false;
   l = lin_of(e);
   box_init(&box, facts, stop);
@@ -716,7 +716,7 @@ tt_prove_upper(const struct tt_expr *e, int64_t limit,
   struct lin l = lin_const(limit - 1), m;
   struct tt_interval r;
 
-  if (too_hard(e))
+  if (tt_too_hard(e))
     return false;
   m = lin_of(e);
   lin_add(&l, &m, -1);

@@ -379,7 +379,6 @@ tt_check_param(struct tt_sema *s, struct tt_sym *sym)
   enum tt_dtype t, *type = item->has_type ? &t : NULL;
   struct tt_value v = tt_const_value(s, item->expr);
 
-  sym->state = TT_BAD;
   if (type && !tt_type_of(s, &item->type, type))
     return;
   if (text) {
@@ -498,7 +497,6 @@ check_table(struct tt_sema *s, struct tt_sym *sym)
   struct table t = {
       .s = s, .sym = sym, .dims = dims, .ok = true, .ndim = item->shape.ndims};
 
-  sym->state = TT_BAD;
   if (!tt_shape_dims(s, &item->shape, dims))
     return;
   t.values = TT_ARRAY(s->arena, struct tt_value, (size_t)n);
@@ -521,7 +519,6 @@ tt_check_const(struct tt_sema *s, struct tt_sym *sym)
     check_table(s, sym);
     return;
   }
-  sym->state = TT_BAD;
   if (!item->expr) {
     tt_diag(s->diags, TT_D_BAD_INIT, item->init->span,
             "%s has no dimensions; write %s[…] = {…}", sym->name, sym->name);

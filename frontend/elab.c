@@ -86,6 +86,26 @@ not_affine(const struct tt_expr *e)
   return e;
 }
 
+/* May index arithmetic leave the range where it is surely exact? */
+static bool
+may_wrap(const struct tt_expr *e)
+{
+  const int64_t limit = (int64_t)1 << 62;
+  struct tt_interval r;
+
+  if (e->kind == TT_INT)
+    return e->ival <= -limit || e->ival >= limit;
+  if (e->kind != TT_BINARY && e->kind != TT_NEG)
+    return false;
+  if (may_wrap(e->a) || (e->b && may_wrap(e->b)))
+    return true;
+  if (e->kind == TT_BINARY && e->op != TT_ADD && e->op != TT_SUB &&
+      e->op != TT_MUL)
+    return false;
+  r = tt_range_of(e, NULL, NULL);
+  return !r.ok || r.lo <= -limit || r.hi >= limit;
+}
+
 /* A subscript as an i64; NULL after a diagnostic. */
 static const struct tt_expr *
 subscript(struct tt_elab *el, const struct tt_rx *rx)
@@ -112,6 +132,24 @@ subscript(struct tt_elab *el, const struct tt_rx *rx)
             "'%s' is not affine; allowed: c*i + …, /c, %%c, clamp, an "
             "integer tensor",
             tt_span_text(s->arena, rx->span));
+    tt_note_use(s, rx->use);
+    return NULL;
+  }
+  if (tt_too_hard(e)) {
+    tt_diag(s->diags, TT_D_TOO_DEEP, rx->span,
+            "divisions nest more than 6 deep in this subscript");
+    tt_note_use(s, rx->use);
+    return NULL;
+  }
+  if (may_wrap(e)) {
+    if (tt_has_load(e))
+      tt_diag(s->diags, TT_D_UNBOUNDED_INDIRECT, rx->span,
+              "cannot bound '%s': it may not fit 62 bits; declare 'in …'",
+              tt_span_text(s->arena, rx->span));
+    else
+      tt_diag(s->diags, TT_D_SIZE_OVERFLOW, rx->span,
+              "the subscript '%s' may not fit 62 bits",
+              tt_span_text(s->arena, rx->span));
     tt_note_use(s, rx->use);
     return NULL;
   }

@@ -408,8 +408,9 @@ declare(struct tt_sema *s, const struct tt_item *item,
   sym->state = TT_ACTIVE;
   s->active = sym;
   check(s, sym);
+  /* What is not done has a mistake, but an output waits for its stage. */
   if (sym->state == TT_ACTIVE)
-    sym->state = TT_PENDING; /* an output waits for its stage */
+    sym->state = item->kind == TT_ITEM_TENSOR ? TT_PENDING : TT_BAD;
   s->active = NULL;
 }
 

@@ -288,6 +288,8 @@ bool tt_witness(const struct tt_expr *, int64_t limit, const struct tt_facts *,
 /* The variables of an expression, in order of appearance, added to p. */
 void tt_collect_vars(const struct tt_expr *, struct tt_point *);
 bool tt_has_load(const struct tt_expr *);
+/* More than 6 divisions in one another: no proof is tried. */
+bool tt_too_hard(const struct tt_expr *);
 
 /* ---- types.c ----------------------------------------------------------- */
 struct tt_value tt_bad(void);

@@ -257,6 +257,33 @@ test_manual(void **state)
   assert_int_equal(missing, 0);
 }
 
+/* The programs of the manual: displays after a line .\" program. */
+static void
+test_manual_programs(void **state)
+{
+  struct tt_sb page = {0};
+  char path[4096];
+  const char *p;
+  int n = 0;
+
+  (void)state;
+  snprintf(path, sizeof path, "%s/man/te.5", source_dir());
+  assert_true(read_file(path, &page));
+  for (p = tt_sb_str(&page); (p = strstr(p, ".\\\" program\n.Bd")) != NULL;
+       n++) {
+    const char *end = strstr(p, "\n.Ed");
+    struct run r;
+    assert_non_null(end);
+    p = strchr(strchr(p, '\n') + 1, '\n') + 1;
+    r = compile_text(p, (size_t)(end - p));
+    assert_string_equal(tt_sb_str(&r.text), "");
+    assert_non_null(r.result.program);
+    finish(&r);
+  }
+  assert_true(n >= 4);
+  tt_sb_free(&page);
+}
+
 /* ---- examples ---------------------------------------------------------- */
 
 static void
@@ -632,7 +659,7 @@ test_hostile_divisions(void **state)
   for (int i = 0; i < 150; i++)
     tt_sb_add(&sb, "+1)/3");
   tt_sb_add(&sb, "];\n");
-  expect_code(tt_sb_str(&sb), sb.len, TT_D_OUT_OF_BOUNDS);
+  expect_code(tt_sb_str(&sb), sb.len, TT_D_TOO_DEEP);
   tt_sb_free(&sb);
 }
 
@@ -779,6 +806,7 @@ main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_errors),
       cmocka_unit_test(test_manual),
+      cmocka_unit_test(test_manual_programs),
       cmocka_unit_test(test_examples),
       cmocka_unit_test(test_ast_dump),
       cmocka_unit_test(test_nested_reductions),

@@ -371,21 +371,6 @@ test_nested_reductions(void **state)
 }
 
 static void
-test_hoisted_guard(void **state)
-{
-  (void)state;
-  /* X[i-1,k] is legal only under the condition, which goes along. */
-  expect_program("input X[4,3]: f32; output Y[4]: f32;\n"
-                 "Y[i] = i > 0 ? sum[k](X[i-1,k]) : 0;\n",
-                 "kernel t;\n"
-                 "input X[4, 3]: f32;\n"
-                 "output Y[4]: f32;\n"
-                 "temp Y_sum[4]: f32;\n"
-                 "Y_sum[i in 4] = sum[k in 3] (i > 0 ? X[i - 1, k] : 0.0f);\n"
-                 "Y[i in 4] = i > 0 ? Y_sum[i] : 0.0f;\n");
-}
-
-static void
 test_weights(void **state)
 {
   struct run r;
@@ -540,6 +525,26 @@ test_run_else(void **state)
   expect_run("input a[4], b[4]: f32; output y[4]: f32; "
              "y[i] = a[i] + b[3-i];",
              in, "y", 4, LIST(3, 3, 6, 4));
+}
+
+/* A reduction is a stage of its own also when it stands under a condition;
+ * what is legal only under the condition takes it along. */
+static void
+test_run_hoisted(void **state)
+{
+  const double *in[] = {LIST(1, 2, 3, 4), LIST(2, 0, 1, 0)};
+
+  (void)state;
+  expect_run("input a[2,2]: f32; output y[3]: f32; "
+             "y[i] = i > 0 ? sum[k](a[i-1,k]) : -1;",
+             in, "y", 3, LIST(-1, 3, 7));
+  expect_run("input a[4], d[4]: i32; output y[4]: i32; "
+             "y[i] = d[i] != 0 ? sum[k](a[k] / d[i]) : 0;",
+             in, "y", 4, LIST(4, 0, 10, 0));
+  expect_run("input a[4]: i32; output y[3]: i32; "
+             "y[i] = sum[j in 2 where i + j < 3](sum[k in 4 where k >= j && "
+             "k + i + j < 4](a[k + i + j]));",
+             in, "y", 3, LIST(17, 13, 7));
 }
 
 static void
@@ -810,7 +815,7 @@ main(void)
       cmocka_unit_test(test_examples),
       cmocka_unit_test(test_ast_dump),
       cmocka_unit_test(test_nested_reductions),
-      cmocka_unit_test(test_hoisted_guard),
+      cmocka_unit_test(test_run_hoisted),
       cmocka_unit_test(test_weights),
       cmocka_unit_test(test_defines),
       cmocka_unit_test(test_run_arithmetic),

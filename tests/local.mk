@@ -16,6 +16,12 @@ TAP_TESTS = tests/layering.tap tests/golden.tap tests/outputs.tap \
 	tests/examples.tap tests/tune.tap tests/man.tap tests/log.tap
 TESTS += $(TAP_TESTS)
 
+# A process that keeps a history locked, for tune.tap.
+check_PROGRAMS += tests/hold_lock
+tests_hold_lock_SOURCES = tests/hold_lock.c
+tests_hold_lock_CPPFLAGS = $(AM_CPPFLAGS) $(SQLITE_CFLAGS)
+tests_hold_lock_LDADD = $(SQLITE_LIBS)
+
 clean-local: clean-scratch
 clean-scratch:
 	-test ! -d tests/scratch || chmod -R u+rwx tests/scratch

@@ -193,6 +193,8 @@ test_every_option_is_found(void **state)
     n++;
   }
   assert_true(n > 20);
+  for (const char *line = help.s; *line; line += strcspn(line, "\n") + 1)
+    assert_true(strcspn(line, "\n") < 80);
   tt_sb_free(&help);
 }
 

@@ -60,8 +60,8 @@ measured(const struct tt_job *job)
       t->checked
           ? tt_arena_printf(job->arena,
                             "checked against the plain loops, largest error "
-                            "%.2g of what is allowed",
-                            t->max_error)
+                            "%.2g %% of the tolerance",
+                            100 * t->max_error)
           : "not checked";
   m->target = job->target;
   m->compiler = job->compiler;

@@ -76,6 +76,9 @@ test_spellings(void **state)
   assert_int_equal(o.vector_bits, 256);
   assert_true(o.quiet);
   assert_string_equal(o.input, "in.te");
+  /* What follows --help does not matter. */
+  o = parse(WORDS("--help", "--nonsense", "a.te", "b.te"));
+  assert_true(o.help);
   o = parse(WORDS("--", "--odd.te"));
   assert_string_equal(o.input, "--odd.te");
 }

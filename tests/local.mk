@@ -116,9 +116,10 @@ endif
 if HAVE_CMOCKA
 check_PROGRAMS += tests/test_tuner
 TESTS += tests/test_tuner
-tests_test_tuner_SOURCES = tests/test_tuner.c
+tests_test_tuner_SOURCES = tests/test_tuner.c \
+	tests/random_schedule.c tests/random_schedule.h
 tests_test_tuner_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) $(SQLITE_CFLAGS)
-tests_test_tuner_LDADD = tuner/libtuner.a frontend/libfrontend.a \
+tests_test_tuner_LDADD = tests/librandom.a tuner/libtuner.a frontend/libfrontend.a \
 	codegen/libcodegen.a schedule/libschedule.a runtime/libruntime.a \
 	ir/libir.a $(CMOCKA_LIBS) $(XGBOOST_LIBS) $(SQLITE_LIBS)
 endif

@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include "tests/random_program.h"
+#include "tests/random_schedule.h"
 #include "tuner/context.h"
 #include "tuner/features.h"
 #include "tuner/history_db.h"
@@ -383,6 +385,22 @@ test_features_of_indirect_and_guarded(void **state)
     assert_true(n == (rows ? 80 : 10));
   }
   features_of(arena, s);
+}
+
+static void
+test_features_of_random_schedules(void **state)
+{
+  for (uint64_t seed = 0; seed < 60; seed++) {
+    struct tt_arena *arena = tt_arena_new();
+    struct tt_program *p = tt_random_program(arena, seed);
+    for (int tries = 0; tries <= 40; tries += 20) {
+      struct tt_schedule *s = tt_random_schedule(arena, p, seed, tries, false);
+      features_of(arena, s);
+      assert_true(tt_code_copies(s) >= 1);
+    }
+    tt_arena_free(arena);
+  }
+  (void)state;
 }
 
 /* ---- the search -------------------------------------------------------- */
@@ -1281,6 +1299,7 @@ main(void)
       TEST(test_code_of_remainders),
       TEST(test_context_inside_a_consumer),
       TEST(test_features_of_indirect_and_guarded),
+      TEST(test_features_of_random_schedules),
       TEST(test_annealing_beats_random),
       TEST(test_search_is_a_function_of_its_seed),
       TEST(test_search_exhausts_a_space),

@@ -6,6 +6,7 @@
 #include "config.h"
 #include "tuner/history.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -166,7 +167,24 @@ show_time(double seconds, char buf[32])
   return buf;
 }
 
-/* What the list says of a program: the first line of its text. */
+/* The program on one line, cut where it gets long. */
+static void
+show_program(const char *text)
+{
+  enum { WIDTH = 74 };
+  int n = 0;
+
+  fputs("    ", stdout);
+  for (; *text != '\0' && n < WIDTH; text++) {
+    bool space = isspace((unsigned char)*text);
+    if (space && (n == 0 || isspace((unsigned char)text[1]) || text[1] == 0))
+      continue;
+    putchar(space ? ' ' : *text);
+    n++;
+  }
+  puts(*text != '\0' ? "..." : "");
+}
+
 static void
 show_workload(const struct tt_history_entry *e)
 {
@@ -182,7 +200,7 @@ show_workload(const struct tt_history_entry *e)
          e->records, e->records == 1 ? "" : "s", e->failures,
          show_time(e->finished ? e->won : e->best, best),
          e->finished ? "finished" : "unfinished", speedup, date);
-  printf("    %.*s\n", (int)strcspn(w->text, "\n"), w->text);
+  show_program(w->text);
   printf("    %s; %s; %s\n", w->target, w->compiler, w->options);
 }
 

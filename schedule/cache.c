@@ -36,6 +36,22 @@ find_access(void *ctx, const struct tt_expr *e)
   }
 }
 
+struct safety {
+  bool ok;
+  const struct tt_facts *facts;
+};
+
+/* Is every read proven inside, by itself? */
+static void
+check_safe(void *ctx, const struct tt_expr *e)
+{
+  struct safety *s = ctx;
+  for (int d = 0; s->ok && e->kind == TT_LOAD && d < e->nargs; d++) {
+    struct tt_interval in = tt_bounds(e->args[d], s->facts);
+    s->ok = in.ok && in.lo >= 0 && in.hi < e->tensor->dims[d];
+  }
+}
+
 /* The loop-layout cache holds the value of one access, select included: two
  * different accesses of a tensor have no common layout by loops. */
 static bool
@@ -59,15 +75,17 @@ one_access(struct tt_schedule *s, int stage, const struct tt_tensor *t,
   /* A load that is only legal under a condition further out cannot be
    * evaluated ahead of it. */
   const struct tt_facts facts = {.cond = f.guarded ? f.guarded->c : NULL};
-  bool guarded = *access == f.guarded;
-  for (int d = 0; d < f.load->nargs; d++) {
-    struct tt_interval in = tt_bounds(f.load->args[d], guarded ? &facts : NULL);
-    if (!in.ok || in.lo < 0 || in.hi >= t->dims[d])
-      return tt_refuse(s,
-                       "%s reads %s under a condition: a layout by loops "
-                       "would read outside it",
-                       tt_stage_name(s, stage), t->name);
+  struct safety safe = {true, NULL};
+  if (*access == f.guarded) {
+    tt_expr_visit(f.guarded->c, check_safe, &safe);
+    safe.facts = &facts;
   }
+  tt_expr_visit(f.load, check_safe, &safe);
+  if (!safe.ok)
+    return tt_refuse(s,
+                     "%s reads %s under a condition: a layout by loops would "
+                     "read outside it",
+                     tt_stage_name(s, stage), t->name);
   return true;
 }
 

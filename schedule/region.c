@@ -298,22 +298,35 @@ tt_index_range(const struct tt_inst *in, const struct tt_expr *e)
 
 /* ---- regions of tensors ------------------------------------------------ */
 
+/* Ranges further apart have no useful hull. */
+#define MAX_APART (INT64_C(1) << 32)
+
 struct region {
   int ndim;
   bool any;
   struct tt_range dim[TT_MAX_DIMS];
 };
 
+/* The hull of two ranges whose starts are a bounded distance apart. */
 static struct tt_range
 join(struct tt_arena *ar, struct tt_range a, struct tt_range b)
 {
-  int64_t d;
-  if (!a.ok || !b.ok || !tt_const_difference(ar, b.base, a.base, &d))
+  if (!a.ok || !b.ok)
     return unknown;
-  int64_t end = max64(a.extent, d + b.extent);
-  if (d < 0)
-    return (struct tt_range){true, b.base, end - d};
-  return (struct tt_range){true, a.base, end};
+  int64_t d;
+  struct tt_interval apart;
+  if (tt_const_difference(ar, b.base, a.base, &d))
+    apart = (struct tt_interval){true, d, d};
+  else
+    apart = tt_bounds(tt_isub(ar, b.base, a.base), NULL);
+  if (!apart.ok || apart.lo < -MAX_APART || apart.hi > MAX_APART)
+    return unknown;
+  const struct tt_expr *base = apart.lo >= 0   ? a.base
+                               : apart.hi <= 0 ? b.base
+                                               : tt_imin(ar, a.base, b.base);
+  return (struct tt_range){
+      true, base,
+      max64(a.extent + max64(0, -apart.lo), b.extent + max64(0, apart.hi))};
 }
 
 struct collect {

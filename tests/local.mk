@@ -68,6 +68,16 @@ tests_test_runtime_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_runtime_LDADD = runtime/libruntime.a ir/libir.a $(CMOCKA_LIBS)
 endif
 
+# measurement: schedules to times
+if HAVE_CMOCKA
+check_PROGRAMS += tests/test_measure
+TESTS += tests/test_measure
+tests_test_measure_SOURCES = tests/test_measure.c
+tests_test_measure_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_measure_LDADD = tuner/libtuner.a codegen/libcodegen.a \
+	schedule/libschedule.a runtime/libruntime.a ir/libir.a $(CMOCKA_LIBS)
+endif
+
 # ---- schedules
 if HAVE_CMOCKA
 check_PROGRAMS += tests/test_schedule

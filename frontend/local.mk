@@ -6,5 +6,5 @@ frontend_libfrontend_a_SOURCES = \
 	frontend/intrin.c frontend/lower.c frontend/parse.h \
 	frontend/parser.y frontend/ranges.c frontend/reduce.c \
 	frontend/resolve.c frontend/scanner.l frontend/sema.h \
-	frontend/symbols.c frontend/types.c
+	frontend/symbols.c frontend/types.c frontend/witness.c
 BUILT_SOURCES += frontend/parser.h

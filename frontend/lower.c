@@ -298,13 +298,15 @@ stage_sides(struct tt_sema *s, const struct tt_item *item,
   const struct tt_names *names = NULL;
   struct tt_axes axes = {0};
   int errors = tt_diags_errors(s->diags);
+  bool quiet = sym->state == TT_BAD; /* its dimensions are not known */
   bool ok = tt_left_side(s, item, sym, left, &names);
   const struct tt_rx *rx;
 
   for (int i = 0; i < left->n; i++)
     TT_PUSH(axes, left->axes[i]);
   rx = tt_resolve(s, item->expr, names, false, &axes);
-  ok = tt_infer_ranges(s, rx, &axes, tt_diags_errors(s->diags) != errors) && ok;
+  quiet = quiet || tt_diags_errors(s->diags) != errors;
+  ok = tt_infer_ranges(s, rx, &axes, quiet) && ok;
   free(axes.items);
   return ok ? rx : NULL;
 }

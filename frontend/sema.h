@@ -7,7 +7,8 @@
  *   ranges.c   the range of every index
  *   types.c    typing of operators and builtins, adapting literals
  *   fold.c     arithmetic on constants, evaluation at a point
- *   bounds.c   intervals, facts, proofs, witnesses
+ *   bounds.c   intervals, facts, proofs
+ *   witness.c  points where an access is outside
  *   elab.c     resolved expression -> IR expression, accesses
  *   reduce.c   reductions: stages without a name, argmin, empty ones
  *   lower.c    items -> tensors and stages
@@ -281,6 +282,7 @@ bool tt_prove_upper(const struct tt_expr *, int64_t limit,
 /* Facts with one more condition in front, split at && (or || if negated). */
 const struct tt_facts *tt_facts_push(struct tt_arena *, const struct tt_facts *,
                                      const struct tt_expr *, bool negated);
+/* ---- witness.c -------------------------------------------------------- */
 /* A point allowed by the facts at which `e` is outside 0..limit-1; tries the
  * corners and, if there are few, all points. */
 bool tt_witness(const struct tt_expr *, int64_t limit, const struct tt_facts *,

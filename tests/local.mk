@@ -139,9 +139,16 @@ EXTRA_DIST += tests/errors
 if HAVE_CMOCKA
 check_PROGRAMS += tests/test_frontend
 TESTS += tests/test_frontend
-tests_test_frontend_SOURCES = tests/test_frontend.c
+tests_test_frontend_SOURCES = tests/test_frontend.c \
+	tests/compile.c tests/compile.h
 tests_test_frontend_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_frontend_LDADD = frontend/libfrontend.a ir/libir.a $(CMOCKA_LIBS)
+check_PROGRAMS += tests/test_hostile
+TESTS += tests/test_hostile
+tests_test_hostile_SOURCES = tests/test_hostile.c \
+	tests/compile.c tests/compile.h
+tests_test_hostile_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_hostile_LDADD = frontend/libfrontend.a ir/libir.a $(CMOCKA_LIBS)
 endif
 check_PROGRAMS += tests/fuzz_frontend
 TESTS += tests/fuzz_frontend

@@ -311,6 +311,22 @@ stage_sides(struct tt_sema *s, const struct tt_item *item,
   return ok ? rx : NULL;
 }
 
+/* The declared range of an output is a promise that its stage must keep. */
+static bool
+keeps_range(struct tt_sema *s, const struct tt_item *item,
+            const struct tt_sym *sym, const struct tt_reduction *r)
+{
+  const struct tt_tensor *t = sym->tensor;
+
+  if (!t || !t->has_range || (r->has_range && r->lo >= t->lo && r->hi <= t->hi))
+    return true;
+  tt_diag(s->diags, TT_D_BAD_RANGE, item->expr->span,
+          "%s is not known to lie in %lld..%lld; use clamp()", t->name,
+          (long long)t->lo, (long long)t->hi);
+  tt_diag_note(s->diags, sym->span, "'%s' is declared here", t->name);
+  return false;
+}
+
 static bool
 build_stage(struct tt_sema *s, struct tt_sym *sym, const struct tt_item *item,
             const struct tt_left *left, const struct tt_rx *rx)
@@ -338,7 +354,7 @@ build_stage(struct tt_sema *s, struct tt_sym *sym, const struct tt_item *item,
     el.active[el.nactive++] = axis;
   }
   if (!stage_value(&el, rx, item, want, declared, &r) ||
-      !count_points(s, item, left, &r))
+      !keeps_range(s, item, sym, &r) || !count_points(s, item, left, &r))
     return false;
   if (!sym->tensor)
     sym->tensor = intermediate(s, item, left, &r);

@@ -27,6 +27,7 @@ struct tt_linear {
 struct tt_factset {
   TT_VEC(struct tt_linear) forms; /* each is >= 0 */
   TT_VEC(struct tt_facts) conds;  /* each holds as written */
+  bool thorough; /* search for bounds that the quick ways do not find */
 };
 struct tt_fact_mark {
   int forms, conds;
@@ -56,13 +57,20 @@ struct tt_linear tt_linear_combine(const struct tt_linear *a, int64_t k,
 /* Bounds of the form given the facts. */
 struct tt_range tt_linear_range(const struct tt_factset *,
                                 const struct tt_linear *);
+/* k*d + c >= 0 holds: add it, divided by the common factor of its terms. */
+void tt_factset_push_form(struct tt_factset *, int64_t k,
+                          const struct tt_linear *d, int64_t c);
 /* Is its value, which lies in r, that of the wrapping expression it came
  * from? */
 bool tt_linear_is_exact(const struct tt_linear *, struct tt_range r);
 
 /* ---- interval.c ---- */
 struct tt_linear tt_linear_of(struct tt_bounds_ctx *, const struct tt_expr *);
-/* tt_linear_range(), with minima and maxima among the terms taken apart. */
+/* Facts about the quotients and remainders among the terms:
+ * 0 <= a - c*(a/c) < c, a % c <= a when a >= 0, a == a/c*c + a%c. */
+void tt_linear_push_quotients(struct tt_bounds_ctx *, const struct tt_linear *);
+/* tt_linear_range() with those facts, and with minima and maxima among the
+ * terms taken apart. */
 struct tt_range tt_linear_bounds(struct tt_bounds_ctx *,
                                  const struct tt_linear *);
 

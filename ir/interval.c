@@ -203,33 +203,132 @@ extremum_term(const struct tt_linear *l)
   return found;
 }
 
-/* A form with a minimum or maximum among its terms is itself the minimum or
- * maximum of the two forms with one operand in its place.  This is how an
- * index minus a clamped start of a region is bounded. */
+/* The term of `l` that is e->a / e->b for a remainder e->a % e->b. */
+static const struct tt_term *
+quotient_of(const struct tt_linear *l, const struct tt_expr *e)
+{
+  for (int i = 0; i < l->n; i++) {
+    const struct tt_expr *q = l->t[i].e;
+    if (q->kind == TT_BINARY && q->op == TT_DIV && tt_expr_equal(q->a, e->a) &&
+        tt_expr_equal(q->b, e->b))
+      return &l->t[i];
+  }
+  return NULL;
+}
+
+void
+tt_linear_push_quotients(struct tt_bounds_ctx *x, const struct tt_linear *l)
+{
+  int64_t c;
+  for (int i = 0; l->ok && i < l->n; i++) {
+    const struct tt_expr *e = l->t[i].e;
+    if (e->kind != TT_BINARY || (e->op != TT_DIV && e->op != TT_MOD) ||
+        tt_dtype_is_float(e->type.dtype) || !tt_const_int(e->b, &c) || c <= 0)
+      continue;
+    struct tt_linear a = tt_linear_of(x, e->a), t = {.ok = true};
+    struct tt_range r = tt_linear_range(x->facts, &a);
+    if (!tt_linear_is_exact(&a, r))
+      continue;
+    tt_linear_add(&t, e, 1, (struct tt_range){l->t[i].lo, l->t[i].hi});
+    struct tt_linear d = tt_linear_combine(&a, e->op == TT_DIV ? -c : -1, &t);
+    if (e->op == TT_DIV)
+      tt_factset_push_form(x->facts, -1, &d, c - 1);
+    if (e->op == TT_DIV || r.lo >= 0)
+      tt_factset_push_form(x->facts, 1, &d, 0);
+    const struct tt_term *q = e->op == TT_MOD ? quotient_of(l, e) : NULL;
+    if (q) {
+      tt_linear_add(&d, q->e, -c, (struct tt_range){q->lo, q->hi});
+      tt_factset_push_form(x->facts, 1, &d, 0);
+      tt_factset_push_form(x->facts, -1, &d, 0);
+    }
+  }
+}
+
+static struct tt_range split_range(struct tt_bounds_ctx *,
+                                   const struct tt_linear *, int depth);
+
+/* What is left of a form without its term min(a, b) or max(a, b). */
+struct split {
+  struct tt_linear others, a, b;
+  bool is_min;
+  int64_t k; /* of the term */
+};
+
+/* others + k*a, and others + k*b. */
+static struct tt_range
+operand_range(struct tt_bounds_ctx *x, const struct split *s, bool first,
+              int depth)
+{
+  struct tt_linear form =
+      tt_linear_combine(&s->others, s->k, first ? &s->a : &s->b);
+  return split_range(x, &form, depth - 1);
+}
+
+/* A sum with a minimum in it is itself the minimum, or for k < 0 the maximum,
+ * of the two. */
+static struct tt_range
+extremum_range(struct tt_bounds_ctx *x, const struct split *s, int depth)
+{
+  struct tt_range p = operand_range(x, s, true, depth);
+  struct tt_range q = operand_range(x, s, false, depth);
+  if (s->is_min == (s->k > 0))
+    return (struct tt_range){min2(p.lo, q.lo), min2(p.hi, q.hi)};
+  return (struct tt_range){max2(p.lo, q.lo), max2(p.hi, q.hi)};
+}
+
+/* It is the one where that operand is the lower (higher) one, else the other:
+ * slower, but each case has a fact more. */
+static struct tt_range
+cases_range(struct tt_bounds_ctx *x, const struct split *s, int depth)
+{
+  struct tt_linear d = tt_linear_combine(&s->b, -1, &s->a);
+  struct tt_range r[2];
+  for (int i = 0; i < 2; i++) {
+    struct tt_fact_mark mark = tt_factset_mark(x->facts);
+    tt_linear_push_quotients(x, &d);
+    tt_factset_push_form(x->facts, s->is_min == (i == 0) ? 1 : -1, &d, 0);
+    r[i] = operand_range(x, s, i == 0, depth);
+    tt_factset_pop(x->facts, mark);
+  }
+  /* A case that cannot be has no say. */
+  if (r[0].lo > r[0].hi)
+    return r[1];
+  if (r[1].lo > r[1].hi)
+    return r[0];
+  return (struct tt_range){min2(r[0].lo, r[1].lo), max2(r[0].hi, r[1].hi)};
+}
+
+static struct tt_range
+meet(struct tt_range a, struct tt_range b)
+{
+  return (struct tt_range){max2(a.lo, b.lo), min2(a.hi, b.hi)};
+}
+
+/* Bounds of a form; minima and maxima among its terms are taken apart.  This
+ * is how an index minus a clamped start of a region is bounded. */
 static struct tt_range
 split_range(struct tt_bounds_ctx *x, const struct tt_linear *l, int depth)
 {
+  struct tt_fact_mark mark = tt_factset_mark(x->facts);
+  bool related = l->ok && (l->n > 1 || mark.forms > 0);
+  if (related)
+    tt_linear_push_quotients(x, l);
   struct tt_range r = tt_linear_range(x->facts, l);
-  int i = l->ok && l->n > 1 && depth > 0 ? extremum_term(l) : -1;
-  if (i < 0)
-    return r;
-  const struct tt_expr *e = l->t[i].e;
-  int64_t k = l->t[i].k;
-  struct tt_linear others = *l;
-  struct tt_linear a = tt_linear_of(x, e->a), b = tt_linear_of(x, e->b);
-  if (!tt_linear_is_exact(&a, tt_linear_range(x->facts, &a)) ||
-      !tt_linear_is_exact(&b, tt_linear_range(x->facts, &b)))
-    return r;
-  others.t[i] = others.t[--others.n];
-  a = tt_linear_combine(&others, k, &a);
-  b = tt_linear_combine(&others, k, &b);
-  struct tt_range p = split_range(x, &a, depth - 1);
-  struct tt_range q = split_range(x, &b, depth - 1);
-  if ((e->op == TT_MIN) == (k > 0))
-    return (struct tt_range){max2(r.lo, min2(p.lo, q.lo)),
-                             min2(r.hi, min2(p.hi, q.hi))};
-  return (struct tt_range){max2(r.lo, max2(p.lo, q.lo)),
-                           min2(r.hi, max2(p.hi, q.hi))};
+  int i = related && depth > 0 ? extremum_term(l) : -1;
+  if (i >= 0) {
+    const struct tt_expr *e = l->t[i].e;
+    struct split s = {*l, tt_linear_of(x, e->a), tt_linear_of(x, e->b),
+                      e->op == TT_MIN, l->t[i].k};
+    s.others.t[i] = s.others.t[--s.others.n];
+    if (tt_linear_is_exact(&s.a, tt_linear_range(x->facts, &s.a)) &&
+        tt_linear_is_exact(&s.b, tt_linear_range(x->facts, &s.b))) {
+      r = meet(r, extremum_range(x, &s, depth));
+      if (x->facts->thorough)
+        r = meet(r, cases_range(x, &s, depth));
+    }
+  }
+  tt_factset_pop(x->facts, mark);
+  return r;
 }
 
 struct tt_range
@@ -480,12 +579,6 @@ is_sum(const struct tt_expr *e)
     return false;
   }
   return false;
-}
-
-static struct tt_range
-meet(struct tt_range a, struct tt_range b)
-{
-  return (struct tt_range){max2(a.lo, b.lo), min2(a.hi, b.hi)};
 }
 
 static struct tt_range

@@ -9,7 +9,7 @@
 
 #include "ir/bounds.h"
 
-enum { ROUNDS = 4 };
+enum { ROUNDS = 6 };
 
 /* ---- arithmetic with infinite ends ------------------------------------- */
 
@@ -130,46 +130,48 @@ settle(struct proof *p)
 }
 
 /* Take in the multiple of d that cancels its term j; r is scaled up when its
- * coefficient is no multiple.  A proof of INT64_MIN if that cannot be. */
-static struct proof
-cancel(const struct proof *p, const struct tt_linear *d, int j)
+ * coefficient is no multiple.  false if that cannot be. */
+static bool
+cancel(const struct proof *p, const struct tt_linear *d, int j,
+       struct proof *next)
 {
   static const struct tt_linear zero = {.ok = true};
-  struct proof next = {.lo = INT64_MIN};
   int i = 0;
   while (i < p->r.n && !tt_expr_equal(p->r.t[i].e, d->t[j].e))
     i++;
   if (i == p->r.n || (p->r.t[i].k < 0) != (d->t[j].k < 0))
-    return next;
+    return false;
   int64_t common = tt_gcd(p->r.t[i].k, d->t[j].k), by = d->t[j].k / common;
   int64_t m = p->r.t[i].k / common;
   if (by == INT64_MIN || m == INT64_MIN ||
-      __builtin_mul_overflow(p->scale, by < 0 ? -by : by, &next.scale))
-    return next;
-  next.r = by == 1 ? p->r : tt_linear_combine(&zero, by < 0 ? -by : by, &p->r);
-  next.r = tt_linear_combine(&next.r, m < 0 ? m : -m, d);
-  settle(&next);
-  return next;
+      __builtin_mul_overflow(p->scale, by < 0 ? -by : by, &next->scale))
+    return false;
+  next->r = by == 1 || by == -1
+                ? p->r
+                : tt_linear_combine(&zero, by < 0 ? -by : by, &p->r);
+  next->r = tt_linear_combine(&next->r, m < 0 ? m : -m, d);
+  settle(next);
+  return true;
 }
 
 /* The best of what one fact can do for `p`, by cancelling any of its terms or
- * just `term` (when not NULL). */
-static struct proof
+ * just `term` (when not NULL); false if that is nothing. */
+static bool
 best_step(const struct tt_factset *facts, const struct proof *p,
-          const struct tt_expr *term)
+          const struct tt_expr *term, struct proof *best)
 {
-  struct proof best = {.lo = INT64_MIN};
+  struct proof next;
+  best->lo = INT64_MIN;
   for (int f = facts->forms.n - 1; f >= 0; f--) {
     const struct tt_linear *d = &facts->forms.items[f];
     for (int j = 0; j < d->n; j++) {
       if (term && !tt_expr_equal(d->t[j].e, term))
         continue;
-      struct proof next = cancel(p, d, j);
-      if (next.lo > best.lo)
-        best = next;
+      if (cancel(p, d, j, &next) && next.lo > best->lo)
+        *best = next;
     }
   }
-  return best;
+  return best->lo > INT64_MIN;
 }
 
 /* The term with the largest coefficient of those below `below`. */
@@ -188,10 +190,88 @@ largest_term(const struct tt_linear *l, int64_t below)
   return found;
 }
 
-/* The lowest value of `l` given the facts.  Exact answers are a linear
- * program; two cheap ways find what arises in practice: steps that improve the
- * bound, the best one each time, and cancelling terms from the largest
- * coefficient down, which undoes the flattening of several dimensions. */
+/* Improve the bound step by step, the best one each time. */
+static int64_t
+climb(const struct tt_factset *facts, struct proof p)
+{
+  struct proof next;
+  for (int round = 0; round < ROUNDS; round++) {
+    if (!best_step(facts, &p, NULL, &next) || next.lo <= p.lo)
+      break;
+    p = next;
+  }
+  return p.lo;
+}
+
+/* Cancel terms from the largest coefficient down, whatever that does to the
+ * bound on the way: this undoes the flattening of several dimensions. */
+static int64_t
+descend(const struct tt_factset *facts, struct proof p)
+{
+  struct proof next;
+  int64_t best = p.lo, below = INT64_MAX;
+  for (int round = 0; round < ROUNDS; round++) {
+    int i = largest_term(&p.r, below);
+    if (i < 0)
+      break;
+    below = p.r.t[i].k < 0 ? -(p.r.t[i].k + 1) : p.r.t[i].k;
+    if (!best_step(facts, &p, p.r.t[i].e, &next))
+      continue;
+    p = next;
+    best = max2(best, p.lo);
+    below = INT64_MAX;
+  }
+  return best;
+}
+
+/* A search: at most `nodes` proofs. */
+struct search {
+  const struct tt_factset *facts;
+  int nodes;
+  int64_t best;
+  int nkept; /* terms that will not be cancelled any more */
+  const struct tt_expr *kept[TT_LINEAR_MAX];
+};
+
+static bool
+is_kept(const struct search *s, const struct tt_expr *e)
+{
+  for (int i = 0; i < s->nkept; i++)
+    if (tt_expr_equal(s->kept[i], e))
+      return true;
+  return false;
+}
+
+/* Either a term is cancelled, by any of the facts, or it is kept for good. */
+static void
+search(struct search *s, const struct proof *p, int depth)
+{
+  s->best = max2(s->best, p->lo);
+  if (depth == 0 || s->nodes-- <= 0)
+    return;
+  int i = p->r.n - 1;
+  while (i >= 0 && is_kept(s, p->r.t[i].e))
+    i--;
+  if (i < 0)
+    return;
+  const struct tt_expr *term = p->r.t[i].e;
+  for (int f = s->facts->forms.n - 1; f >= 0; f--) {
+    const struct tt_linear *d = &s->facts->forms.items[f];
+    struct proof next;
+    for (int j = 0; j < d->n; j++)
+      if (tt_expr_equal(d->t[j].e, term) && cancel(p, d, j, &next) && next.r.ok)
+        search(s, &next, depth - 1);
+  }
+  if (s->nkept == TT_LINEAR_MAX)
+    return;
+  s->kept[s->nkept++] = term;
+  search(s, p, depth);
+  s->nkept--;
+}
+
+/* The lowest value of `l` given the facts.  The exact answer is a linear
+ * program; two cheap ways find what arises as a rule, and a search most of the
+ * rest. */
 static int64_t
 lower(const struct tt_factset *facts, const struct tt_linear *l)
 {
@@ -199,29 +279,12 @@ lower(const struct tt_factset *facts, const struct tt_linear *l)
     return low_end(l);
   struct proof p = {.r = *l, .scale = 1};
   settle(&p);
-  int64_t best = p.lo;
-  struct proof q = p;
-  for (int round = 0; round < ROUNDS; round++) {
-    struct proof next = best_step(facts, &q, NULL);
-    if (next.lo <= q.lo)
-      break;
-    q = next;
-  }
-  best = max2(best, q.lo);
-  int64_t below = INT64_MAX;
-  for (int round = 0; round < ROUNDS; round++) {
-    int i = largest_term(&p.r, below);
-    if (i < 0)
-      break;
-    below = p.r.t[i].k < 0 ? -(p.r.t[i].k + 1) : p.r.t[i].k;
-    struct proof next = best_step(facts, &p, p.r.t[i].e);
-    if (next.lo == INT64_MIN)
-      continue;
-    p = next;
-    best = max2(best, p.lo);
-    below = INT64_MAX;
-  }
-  return best;
+  int64_t best = max2(climb(facts, p), descend(facts, p));
+  if (!facts->thorough)
+    return best;
+  struct search s = {.facts = facts, .nodes = 1000, .best = best};
+  search(&s, &p, ROUNDS);
+  return s.best;
 }
 
 struct tt_range
@@ -244,4 +307,23 @@ tt_linear_is_exact(const struct tt_linear *l, struct tt_range r)
   if (l->n == 1 && l->t[0].k == 1 && l->c0 == 0)
     return true;
   return !tt_is_inf(r.lo) && !tt_is_inf(r.hi);
+}
+
+/* k*d + c >= 0 holds: add it, divided by the common factor of its terms. */
+void
+tt_factset_push_form(struct tt_factset *facts, int64_t k,
+                     const struct tt_linear *d, int64_t c)
+{
+  struct tt_linear f = {.ok = true, .c0 = c};
+  f = tt_linear_combine(&f, k, d);
+  if (!f.ok || f.n == 0)
+    return;
+  int64_t g = 0;
+  for (int i = 0; i < f.n; i++)
+    g = tt_gcd(g, f.t[i].k);
+  for (int i = 0; i < f.n && g > 1; i++)
+    f.t[i].k /= g;
+  if (g > 1)
+    f.c0 = tt_floordiv(f.c0, g);
+  TT_PUSH(facts->forms, f);
 }

@@ -71,25 +71,6 @@ negated_op(enum tt_binop op)
   return op;
 }
 
-/* k*d + c >= 0 holds: add it, divided by the common factor of its terms. */
-static void
-push_form(struct tt_factset *facts, int64_t k, const struct tt_linear *d,
-          int64_t c)
-{
-  struct tt_linear f = {.ok = true, .c0 = c};
-  f = tt_linear_combine(&f, k, d);
-  if (!f.ok || f.n == 0)
-    return;
-  int64_t g = 0;
-  for (int i = 0; i < f.n; i++)
-    g = tt_gcd(g, f.t[i].k);
-  for (int i = 0; i < f.n && g > 1; i++)
-    f.t[i].k /= g;
-  if (g > 1)
-    f.c0 = tt_floordiv(f.c0, g);
-  TT_PUSH(facts->forms, f);
-}
-
 static void
 push_comparison(struct tt_factset *facts, const struct tt_expr *e, bool negated)
 {
@@ -97,21 +78,22 @@ push_comparison(struct tt_factset *facts, const struct tt_expr *e, bool negated)
   struct tt_linear d;
   if (e->type.lanes > 1 || !difference(&x, e, &d))
     return;
+  tt_linear_push_quotients(&x, &d);
   enum tt_binop op = negated ? negated_op(e->op) : e->op;
   if (op == TT_LT || op == TT_LE)
-    push_form(facts, -1, &d, op == TT_LT ? -1 : 0);
+    tt_factset_push_form(facts, -1, &d, op == TT_LT ? -1 : 0);
   else if (op == TT_GT || op == TT_GE)
-    push_form(facts, 1, &d, op == TT_GT ? -1 : 0);
+    tt_factset_push_form(facts, 1, &d, op == TT_GT ? -1 : 0);
   else if (op == TT_EQ) {
-    push_form(facts, 1, &d, 0);
-    push_form(facts, -1, &d, 0);
+    tt_factset_push_form(facts, 1, &d, 0);
+    tt_factset_push_form(facts, -1, &d, 0);
   } else {
     /* Not zero: a bound moves when zero is at the end. */
     struct tt_range r = tt_linear_range(facts, &d);
     if (r.lo == 0)
-      push_form(facts, 1, &d, -1);
+      tt_factset_push_form(facts, 1, &d, -1);
     if (r.hi == 0)
-      push_form(facts, -1, &d, -1);
+      tt_factset_push_form(facts, -1, &d, -1);
   }
 }
 

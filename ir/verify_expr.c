@@ -73,7 +73,9 @@ bounds_again(struct tt_verifier *v, const struct tt_expr *idx)
     tt_factset_push(&all.facts, f.cond, f.negated);
     tt_factset_push(&all.facts, cond, f.negated);
   }
-  struct tt_interval r = tt_bounds_in(&all.facts, tt_simp(&all, idx), BUDGET);
+  const struct tt_expr *simple = tt_simp(&all, idx);
+  all.facts.thorough = true;
+  struct tt_interval r = tt_bounds_in(&all.facts, simple, BUDGET);
   tt_factset_free(&s.facts);
   tt_factset_free(&all.facts);
   return reached ? r : (struct tt_interval){true, 0, -1};

@@ -328,6 +328,60 @@ bounds_under_facts(void **state)
   tt_arena_free(a);
 }
 
+static void
+check_bounds(const struct tt_expr *e, const struct tt_facts *facts, int64_t lo,
+             int64_t hi)
+{
+  struct tt_interval r = tt_bounds(e, facts);
+  assert_true(r.ok);
+  assert_int_equal(r.lo, lo);
+  assert_int_equal(r.hi, hi);
+}
+
+/* What the regions of caches and of stages computed at loops give rise to. */
+static void
+bounds_of_regions(void **state)
+{
+  (void)state;
+  struct fix f;
+  open_fix(&f);
+  struct tt_arena *a = f.arena;
+  const struct tt_expr *i = f.i, *j = f.j, *k = f.k;
+#define C(n) tt_idx(a, n)
+  /* An index minus the clamped start of its region. */
+  const struct tt_expr *start =
+      tt_imax(a, tt_imin(a, tt_isub(a, tt_imul(a, i, 2), C(1)), C(10)), C(0));
+  const struct tt_expr *at = tt_isub(a, tt_iadd(a, tt_imul(a, i, 2), j), C(1));
+  struct tt_facts in = {NULL,
+                        tt_binary(a, TT_AND, tt_binary(a, TT_GE, at, C(0)),
+                                  tt_binary(a, TT_LT, at, C(13))),
+                        false};
+  check_bounds(tt_isub(a, at, start), &in, 0, 4);
+  /* Quotients that move together. */
+  const struct tt_expr *ten = tt_imul(a, i, 10);
+  check_bounds(
+      tt_isub(a, tt_idiv(a, tt_iadd(a, ten, j), 9), tt_idiv(a, ten, 9)), NULL,
+      0, 1);
+  /* A guard on the whole, an index of its quotient. */
+  const struct tt_expr *whole = tt_iadd(a, tt_imul(a, i, 8), j);
+  struct tt_facts part = {NULL, tt_binary(a, TT_LT, whole, C(20)), false};
+  check_bounds(tt_iadd(a, tt_imul(a, i, 2), tt_idiv(a, j, 4)), &part, 0, 4);
+  /* A guard on quotient and remainder, an index of the whole. */
+  struct tt_facts both = {
+      NULL,
+      tt_binary(a, TT_LT, tt_iadd(a, tt_idiv(a, k, 8), tt_imod(a, k, 8)), C(1)),
+      false};
+  check_bounds(tt_imul(a, k, 2), &both, 0, 0);
+  /* Flattened dimensions, each with its guard. */
+  const struct tt_expr *row = tt_isub(a, tt_iadd(a, i, j), C(1));
+  struct tt_facts low = {NULL, tt_binary(a, TT_GE, row, C(0)), false};
+  struct tt_facts high = {&low, tt_binary(a, TT_GE, k, j), false};
+  check_bounds(tt_iadd(a, tt_imul(a, row, 100), tt_isub(a, k, j)), &high, 0,
+               1095);
+#undef C
+  tt_arena_free(a);
+}
+
 /* An i64 that may be anything wraps: x + 1 > x is not true. */
 static void
 unbounded_values_may_wrap(void **state)
@@ -421,6 +475,7 @@ main(void)
       cmocka_unit_test(rewriting_shares_what_stays),
       cmocka_unit_test(affine_forms),
       cmocka_unit_test(bounds_under_facts),
+      cmocka_unit_test(bounds_of_regions),
       cmocka_unit_test(unbounded_values_may_wrap),
       cmocka_unit_test(dump_of_a_program),
       cmocka_unit_test(sequences_are_flat),

@@ -408,6 +408,10 @@ builtin(struct cprinter *c, const struct tt_expr *e, int prec)
                     prec);
   case TT_FN_QUOT:
   case TT_FN_REM:
+    if (!tt_dtype_is_signed(t)) {
+      enum tt_binop op = e->fn == TT_FN_QUOT ? TT_DIV : TT_MOD;
+      return plain(c, tt_binary(c->arena, op, e->args[0], e->args[1]), prec);
+    }
     return narrowed(
         c, t,
         helper2(c, tt_fn_name(e->fn), promoted(t), e->args[0], e->args[1]),

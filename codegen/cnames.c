@@ -76,10 +76,14 @@ tt_names_release(struct names *n, int mark)
 static bool
 is_vector_type(const char *s)
 {
+  const char *digits = "0123456789";
   if (!strchr("fiu", *s) || !isdigit((unsigned char)s[1]))
     return false;
-  const char *x = strchr(s, 'x');
-  return x && isdigit((unsigned char)x[1]);
+  s += 1 + strspn(s + 1, digits);
+  if (*s != 'x' || !isdigit((unsigned char)s[1]))
+    return false;
+  s += 1 + strspn(s + 1, digits);
+  return *s == '\0' || strcmp(s, "u") == 0;
 }
 
 /* min_f32, sat_i8_f32x16: our helpers end in a type. */

@@ -1,0 +1,372 @@
+/* Prints, compiles, loads and runs kernels; see exec_c.h.
+ *
+ * Buffers have guard zones filled with a pattern, outputs and scratch memory
+ * start poisoned, and the temporary directory is removed whatever happens.
+ */
+#include "config.h"
+
+#include "tests/exec_c.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { GUARD = 64, POISON = 0xa5 };
+
+/* ---- bytes ------------------------------------------------------------ */
+
+#define PACK(type, value)                                                      \
+  do {                                                                         \
+    type x = (type)(value);                                                    \
+    memcpy((char *)bytes + i * (int64_t)sizeof x, &x, sizeof x);               \
+  } while (0)
+
+void
+exec_pack(const struct tt_tensor *t, struct tt_values *v, void *bytes)
+{
+  double *f;
+  int64_t *k;
+  tt_values_of(v, t, &f, &k);
+  for (int64_t i = 0; i < tt_tensor_size(t); i++)
+    switch (t->dtype) {
+    case TT_F64:
+      PACK(double, f[i]);
+      break;
+    case TT_F32:
+      PACK(float, f[i]);
+      break;
+    case TT_F16:
+      PACK(uint16_t, tt_f64_to_f16(f[i]));
+      break;
+    case TT_BF16:
+      PACK(uint16_t, tt_f32_to_bf16((float)f[i]));
+      break;
+    case TT_I8:
+    case TT_U8:
+    case TT_BOOL:
+      PACK(uint8_t, k[i]);
+      break;
+    case TT_I16:
+    case TT_U16:
+      PACK(uint16_t, k[i]);
+      break;
+    case TT_I32:
+    case TT_U32:
+      PACK(uint32_t, k[i]);
+      break;
+    case TT_I64:
+      PACK(int64_t, k[i]);
+      break;
+    case TT_NDTYPES:
+      break;
+    }
+}
+
+#define UNPACK(type, to)                                                       \
+  do {                                                                         \
+    type x;                                                                    \
+    memcpy(&x, (const char *)bytes + i * (int64_t)sizeof x, sizeof x);         \
+    to;                                                                        \
+  } while (0)
+
+void
+exec_unpack(const struct tt_tensor *t, const void *bytes, struct tt_values *v)
+{
+  double *f;
+  int64_t *k;
+  tt_values_of(v, t, &f, &k);
+  for (int64_t i = 0; i < tt_tensor_size(t); i++)
+    switch (t->dtype) {
+    case TT_F64:
+      UNPACK(double, f[i] = x);
+      break;
+    case TT_F32:
+      UNPACK(float, f[i] = x);
+      break;
+    case TT_F16:
+      UNPACK(uint16_t, f[i] = tt_f16_to_f64(x));
+      break;
+    case TT_BF16:
+      UNPACK(uint16_t, f[i] = tt_bf16_to_f32(x));
+      break;
+    case TT_I8:
+      UNPACK(int8_t, k[i] = x);
+      break;
+    case TT_U8:
+    case TT_BOOL:
+      UNPACK(uint8_t, k[i] = x);
+      break;
+    case TT_I16:
+      UNPACK(int16_t, k[i] = x);
+      break;
+    case TT_U16:
+      UNPACK(uint16_t, k[i] = x);
+      break;
+    case TT_I32:
+      UNPACK(int32_t, k[i] = x);
+      break;
+    case TT_U32:
+      UNPACK(uint32_t, k[i] = x);
+      break;
+    case TT_I64:
+      UNPACK(int64_t, k[i] = x);
+      break;
+    case TT_NDTYPES:
+      break;
+    }
+}
+
+/* ---- compiling -------------------------------------------------------- */
+
+static void
+write_file(const char *path, const char *text)
+{
+  FILE *f = fopen(path, "w");
+  if (!f)
+    return;
+  fputs(text, f);
+  fclose(f);
+}
+
+static const char *
+read_file(struct tt_arena *arena, const char *path)
+{
+  struct tt_sb sb = {0};
+  char buf[4096];
+  FILE *f = fopen(path, "r");
+  for (size_t n; f && (n = fread(buf, 1, sizeof buf, f)) > 0;)
+    tt_sb_addn(&sb, buf, n);
+  if (f)
+    fclose(f);
+  const char *text = tt_arena_strdup(arena, tt_sb_str(&sb));
+  tt_sb_free(&sb);
+  return text;
+}
+
+struct scratch {
+  struct tt_arena *arena;
+  char *dir;
+  const char *c, *so, *log;
+};
+
+static bool
+scratch_open(struct scratch *s, struct tt_arena *arena)
+{
+  const char *tmp = getenv("TMPDIR");
+  s->arena = arena;
+  s->dir = tt_arena_printf(arena, "%s/tt-exec-XXXXXX", tmp ? tmp : "/tmp");
+  if (!mkdtemp(s->dir))
+    return false;
+  s->c = tt_arena_printf(arena, "%s/k.c", s->dir);
+  s->so = tt_arena_printf(arena, "%s/k.so", s->dir);
+  s->log = tt_arena_printf(arena, "%s/log", s->dir);
+  return true;
+}
+
+static void
+scratch_close(struct scratch *s)
+{
+  unlink(s->c);
+  unlink(s->so);
+  unlink(s->log);
+  rmdir(s->dir);
+}
+
+/* NULL or the compiler's words. */
+static const char *
+compile(struct scratch *s, const char *cc, const char *flags, const char *text)
+{
+  write_file(s->c, text);
+  const char *cmd = tt_arena_printf(
+      s->arena, "%s %s -shared -fPIC '%s' -o '%s' -lm >'%s' 2>&1", cc, flags,
+      s->c, s->so, s->log);
+  if (system(cmd) == 0)
+    return NULL;
+  return tt_arena_printf(s->arena, "%s: %.2000s", cmd,
+                         read_file(s->arena, s->log));
+}
+
+const char *
+exec_compile(struct tt_arena *arena, const char *cc, const char *flags,
+             const char *text)
+{
+  struct scratch s;
+  if (!scratch_open(&s, arena))
+    return "no temporary directory";
+  const char *error = compile(&s, cc, flags, text);
+  scratch_close(&s);
+  return error;
+}
+
+/* ---- running ---------------------------------------------------------- */
+
+struct buffer {
+  unsigned char *mem, *data;
+  size_t size;
+};
+
+static struct buffer
+buffer_new(struct tt_arena *arena, size_t size)
+{
+  struct buffer b = {.size = size};
+  b.mem = tt_arena_alloc(arena, size + 3 * GUARD);
+  b.data = b.mem + GUARD + (GUARD - (uintptr_t)b.mem % GUARD) % GUARD;
+  memset(b.mem, POISON, size + 3 * GUARD);
+  return b;
+}
+
+static bool
+buffer_intact(const struct buffer *b)
+{
+  for (int i = 1; i <= GUARD; i++)
+    if (b->data[-i] != POISON || b->data[b->size + (size_t)i - 1] != POISON)
+      return false;
+  return true;
+}
+
+static double
+default_tolerance(enum tt_dtype t)
+{
+  return t == TT_F64 ? 1e-11 : t == TT_F32 ? 1e-4 : t == TT_F16 ? 2e-2 : 2e-1;
+}
+
+static const char *
+compare(struct tt_arena *arena, const struct tt_tensor *t,
+        struct tt_values *want, struct tt_values *got, double tolerance)
+{
+  double *wf, *gf;
+  int64_t *wi, *gi;
+  tt_values_of(want, t, &wf, &wi);
+  tt_values_of(got, t, &gf, &gi);
+  double tol = tolerance > 0 ? tolerance : default_tolerance(t->dtype);
+  for (int64_t i = 0; i < tt_tensor_size(t); i++) {
+    if (wi && wi[i] != gi[i])
+      return tt_arena_printf(arena, "%s[%lld] is %lld instead of %lld", t->name,
+                             (long long)i, (long long)gi[i], (long long)wi[i]);
+    if (wi || wf[i] == gf[i] || (isnan(wf[i]) && isnan(gf[i])))
+      continue;
+    if (!(fabs(wf[i] - gf[i]) <= tol * (1 + fabs(wf[i]))))
+      return tt_arena_printf(arena, "%s[%lld] is %.9g instead of %.9g", t->name,
+                             (long long)i, gf[i], wf[i]);
+  }
+  return NULL;
+}
+
+static const enum tt_role param_roles[] = {TT_INPUT, TT_WEIGHT, TT_OUTPUT};
+
+typedef void entry_fn(void **, int);
+
+static const char *
+run_case(struct tt_arena *arena, const struct exec_case *k,
+         const struct tt_code_sizes *sizes, entry_fn *entry, double tolerance)
+{
+  const struct tt_program *p = k->nest->program;
+  struct buffer *b = TT_ARRAY(arena, struct buffer, (size_t)p->ntensors + 2);
+  void **args = TT_ARRAY(arena, void *, (size_t)p->ntensors + 2);
+  const struct tt_tensor **of =
+      TT_ARRAY(arena, const struct tt_tensor *, (size_t)p->ntensors + 2);
+  const char *error = NULL;
+  int n = 0;
+  for (int r = 0; r < 3; r++)
+    for (int i = 0; i < p->ntensors; i++) {
+      const struct tt_tensor *t = p->tensors[i];
+      if (t->role != param_roles[r])
+        continue;
+      b[n] = buffer_new(arena, (size_t)tt_tensor_size(t) *
+                                   (size_t)tt_dtype_bytes(t->dtype));
+      if (t->role != TT_OUTPUT)
+        exec_pack(t, k->in, b[n].data);
+      of[n++] = t;
+    }
+  b[n++] = buffer_new(arena, (size_t)sizes->prepared_bytes);
+  b[n++] = buffer_new(arena, (size_t)sizes->workspace_bytes);
+  for (int i = 0; i < n; i++)
+    args[i] = b[i].data;
+  entry(args, 0);
+  entry(args, 1);
+  struct tt_values *got = tt_values_new();
+  for (int i = 0; i < n && !error; i++) {
+    if (!buffer_intact(&b[i]))
+      error = tt_arena_printf(arena, "wrote outside of %s",
+                              of[i] ? of[i]->name : "its scratch memory");
+    if (!error && of[i] && of[i]->role == TT_OUTPUT) {
+      exec_unpack(of[i], b[i].data, got);
+      error = compare(arena, of[i], k->want, got, tolerance);
+    }
+  }
+  tt_values_free(got);
+  return error;
+}
+
+static const char *
+print_all(struct tt_arena *arena, int n, const struct exec_case *cases,
+          struct tt_code_sizes *sizes, struct tt_sb *text, int *failed)
+{
+  for (int i = 0; i < n; i++) {
+    struct tt_codegen_options o = cases[i].options;
+    o.name = tt_arena_printf(arena, "kernel%d", i);
+    o.entry = true;
+    const char *error = tt_codegen_c(arena, cases[i].nest, &o, &sizes[i], text);
+    if (error) {
+      *failed = i;
+      return error;
+    }
+  }
+  return NULL;
+}
+
+static const char *
+run_all(struct scratch *s, int n, const struct exec_case *cases,
+        const struct tt_code_sizes *sizes, double tolerance, int *failed)
+{
+  const char *error = NULL;
+  void *so = dlopen(s->so, RTLD_NOW | RTLD_LOCAL);
+  if (!so)
+    return tt_arena_strdup(s->arena, dlerror());
+  for (int i = 0; i < n && !error; i++) {
+    void *sym = dlsym(so, tt_arena_printf(s->arena, "kernel%d_entry", i));
+    entry_fn *entry;
+    memcpy(&entry, &sym, sizeof entry);
+    if (sym)
+      error = run_case(s->arena, &cases[i], &sizes[i], entry, tolerance);
+    else
+      error = "the entry is missing";
+    *failed = i;
+  }
+  dlclose(so);
+  return error;
+}
+
+const char *
+exec_c(struct tt_arena *arena, int n, const struct exec_case *cases,
+       double tolerance, int *failed)
+{
+  int dummy;
+  struct tt_sb text = {0};
+  struct scratch s;
+  struct tt_code_sizes *sizes =
+      TT_ARRAY(arena, struct tt_code_sizes, (size_t)n + 1);
+  if (!failed)
+    failed = &dummy;
+  *failed = 0;
+  const char *error = print_all(arena, n, cases, sizes, &text, failed);
+  if (!error && !scratch_open(&s, arena)) {
+    error = "no temporary directory";
+  } else if (!error) {
+    const char *cc = getenv("CC");
+    error = compile(&s, cc && *cc ? cc : "cc",
+                    "-std=gnu11 -O1 -march=native -Wall -Wextra -Werror "
+                    "-Wno-psabi",
+                    tt_sb_str(&text));
+    if (!error)
+      error = run_all(&s, n, cases, sizes, tolerance, failed);
+    if (getenv("TT_EXEC_KEEP"))
+      write_file(getenv("TT_EXEC_KEEP"), tt_sb_str(&text));
+    scratch_close(&s);
+  }
+  tt_sb_free(&text);
+  return error;
+}

@@ -125,12 +125,13 @@ mark_unused(struct cprinter *c, const struct tt_program *p, enum tt_role role,
       tt_c_line(c, "(void)%s;", tt_names_of(c->names, p->tensors[i]));
 }
 
+/* An operand of a cast: the byte at `offset` from what `base` says. */
 static const char *
 bytes_at(struct cprinter *c, const char *base, int64_t offset)
 {
-  return offset
-             ? tt_arena_printf(c->arena, "(%s + %lld)", base, (long long)offset)
-             : base;
+  if (offset)
+    return tt_arena_printf(c->arena, "(%s + %lld)", base, (long long)offset);
+  return strchr(base, '+') ? tt_arena_printf(c->arena, "(%s)", base) : base;
 }
 
 /* Pointers to the prepared tensors; returns whether there were any. */

@@ -47,7 +47,8 @@ struct helper {
 /* A variable whose declaration waits for its first value. */
 struct pending {
   const struct tt_tensor *tensor;
-  bool once; /* gets no other */
+  bool once;  /* gets no other */
+  bool risky; /* a compiler may not see that it is set before it is read */
 };
 
 struct cprinter {

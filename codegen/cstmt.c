@@ -61,9 +61,9 @@ tt_c_line(struct cprinter *c, const char *fmt, ...)
   tt_sb_vprintf(&sb, fmt, ap);
   va_end(ap);
   const char *s = tt_sb_str(&sb);
-  int left = 2 * c->depth;
+  int left = 2 * c->depth, more = left + 4 + (int)strspn(s, " ");
   for (bool first = true;; first = false) {
-    int in = first ? left : left + 4;
+    int in = first ? left : more;
     size_t len = strlen(s), room = in < WIDTH - 40 ? (size_t)(WIDTH - in) : 40;
     indent(c, len ? in : 0);
     size_t n = len > room ? break_at(s, room) : len;
@@ -109,13 +109,13 @@ is_pending(const struct cprinter *c, const struct tt_tensor *t)
   return false;
 }
 
-static bool
-is_once(const struct cprinter *c, const struct tt_tensor *t)
+static struct pending
+find_pending(const struct cprinter *c, const struct tt_tensor *t)
 {
   for (int i = 0; i < c->pending.n; i++)
     if (c->pending.items[i].tensor == t)
-      return c->pending.items[i].once;
-  return false;
+      return c->pending.items[i];
+  return (struct pending){0};
 }
 
 static void
@@ -136,13 +136,17 @@ declare(struct cprinter *c, int n, const struct tt_tensor **used)
     if (!is_pending(c, used[i]))
       continue;
     const char *type = variable_type(c, used[i]);
+    bool risky = find_pending(c, used[i]).risky;
     struct tt_sb sb = {0};
     for (int j = i; j < n; j++) {
-      if (!is_pending(c, used[j]) ||
+      if (!is_pending(c, used[j]) || find_pending(c, used[j]).risky != risky ||
           strcmp(variable_type(c, used[j]), type) != 0)
         continue;
-      tt_sb_printf(&sb, "%s%s", sb.len ? ", " : "",
-                   tt_names_of(c->names, used[j]));
+      tt_sb_printf(&sb, "%s%s%s", sb.len ? ", " : "",
+                   tt_names_of(c->names, used[j]),
+                   !risky              ? ""
+                   : used[j]->ndim > 0 ? " = {0}"
+                                       : " = 0");
       not_pending(c, used[j]);
     }
     tt_c_line(c, "%s %s;", type, tt_sb_str(&sb));
@@ -196,6 +200,52 @@ count_store(void *ctx, const struct tt_stmt *s)
   k->n += s->kind == TT_STORE && s->tensor == k->tensor;
 }
 
+/* Is a variable set on every path before it is read?  Loops run at least
+ * once.  Of an array, any element will do: compilers warn of small ones. */
+struct flow {
+  const struct tt_tensor *tensor;
+  bool set, risky;
+};
+
+static void
+flow(struct flow *f, const struct tt_stmt *s)
+{
+  switch (s->kind) {
+  case TT_STORE:
+    if (tt_expr_uses_tensor(s->value, f->tensor) && !f->set)
+      f->risky = true;
+    for (int i = 0; i < s->nidx; i++)
+      if (tt_expr_uses_tensor(s->idx[i], f->tensor) && !f->set)
+        f->risky = true;
+    if (s->tensor == f->tensor) {
+      bool whole = s->nidx == 0 || s->idx[0]->type.lanes > 1 ||
+                   !tt_is_register(s->tensor);
+      f->risky = f->risky || (!whole && !f->set);
+      f->set = f->set || whole;
+    }
+    break;
+  case TT_IF: {
+    struct flow other = *f;
+    if (tt_expr_uses_tensor(s->cond, f->tensor) && !f->set)
+      f->risky = true;
+    flow(f, s->body);
+    if (s->other)
+      flow(&other, s->other);
+    f->set = f->set && other.set;
+    f->risky = f->risky || other.risky;
+    break;
+  }
+  case TT_SEQ:
+    for (int i = 0; i < s->nitems; i++)
+      flow(f, s->items[i]);
+    break;
+  case TT_FOR:
+  case TT_ALLOC:
+    flow(f, s->body);
+    break;
+  }
+}
+
 /* ---- stores ----------------------------------------------------------- */
 
 static bool
@@ -246,7 +296,7 @@ print_store(struct cprinter *c, const struct tt_stmt *s)
   const struct tt_tensor *t = s->tensor;
   const char *left = tt_c_access(c, t, s->nidx, s->idx, true);
   if (tt_is_register(t) && is_pending(c, t)) {
-    const char *qualifier = is_once(c, t) ? "const " : "";
+    const char *qualifier = find_pending(c, t).once ? "const " : "";
     not_pending(c, t);
     tt_c_line(c, "%s%s %s = %s;", qualifier, variable_type(c, t), left,
               stored_value(c, t, s->value));
@@ -316,16 +366,21 @@ print_if(struct cprinter *c, const struct tt_stmt *s)
 }
 
 static void
-print_array(struct cprinter *c, const struct tt_tensor *t)
+print_array(struct cprinter *c, const struct tt_stmt *alloc)
 {
+  const struct tt_tensor *t = alloc->tensor;
   const struct place *p = tt_place_of(c->layout, t);
   const char *name = tt_names_bind(c->names, t, t->name);
   const char *type = tt_c_storage(t->dtype);
   if (!p)
     return;
   if (p->stack) {
-    tt_c_line(c, "%s %s[%lld]%s;", type, name, (long long)tt_tensor_size(t),
-              c->dialect->vectors ? " __attribute__((aligned(64)))" : "");
+    struct flow f = {t, false, false};
+    flow(&f, alloc->body);
+    bool zero = f.risky && tt_tensor_size(t) <= 256;
+    tt_c_line(c, "%s %s[%lld]%s%s;", type, name, (long long)tt_tensor_size(t),
+              c->dialect->vectors ? " __attribute__((aligned(64)))" : "",
+              zero ? " = {0}" : "");
     return;
   }
   struct tt_sb sb = {0};
@@ -344,14 +399,16 @@ print_alloc(struct cprinter *c, const struct tt_stmt *s)
 {
   const struct tt_tensor *t = s->tensor;
   if (!tt_is_register(t)) {
-    print_array(c, t);
+    print_array(c, s);
     tt_c_stmt(c, s->body);
     return;
   }
   struct store_count k = {t, 0};
   tt_walk(s->body, count_store, &k);
   tt_names_bind(c->names, t, t->name);
-  TT_PUSH(c->pending, ((struct pending){t, k.n == 1}));
+  struct flow f = {t, false, false};
+  flow(&f, s->body);
+  TT_PUSH(c->pending, ((struct pending){t, k.n == 1, f.risky}));
   tt_c_stmt(c, s->body);
 }
 

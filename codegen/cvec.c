@@ -110,71 +110,83 @@ resized(struct cprinter *c, const char *text, int has, int from, int to,
                          tt_c_vector(c, tt_signed_of_bytes(to), lanes));
 }
 
+static const char *mask(struct cprinter *, const struct tt_expr *, int bytes,
+                        int prec);
+
+static const char *
+mask_logic(struct cprinter *c, const struct tt_expr *e, int bytes, int prec)
+{
+  const char *a = mask(c, e->a, bytes, PREC_UNARY);
+  const char *b = mask(c, e->b, bytes, PREC_UNARY);
+  if (e->op == TT_EQ)
+    return tt_c_paren(c, tt_arena_printf(c->arena, "~(%s ^ %s)", a, b),
+                      PREC_UNARY, prec);
+  enum tt_binop op = e->op == TT_AND  ? TT_BAND
+                     : e->op == TT_OR ? TT_BOR
+                     : e->op == TT_NE ? TT_BXOR
+                                      : e->op;
+  return tt_c_infix(c, op, a, b, prec);
+}
+
+static const char *
+mask_choice(struct cprinter *c, const struct tt_expr *e, int bytes, int prec)
+{
+  if (e->c->type.lanes == 1)
+    return tt_c_paren(c,
+                      tt_arena_printf(c->arena, "%s ? %s : %s",
+                                      tt_c_expr(c, e->c, PREC_COND + 1),
+                                      mask(c, e->a, bytes, PREC_UNARY),
+                                      mask(c, e->b, bytes, PREC_UNARY)),
+                      PREC_COND, prec);
+  return tt_arena_printf(
+      c->arena, "%s(%s, %s, %s)",
+      tt_c_vec_helper(c, "select", tt_signed_of_bytes(bytes), e->type.lanes),
+      mask(c, e->c, bytes, PREC_ANY), mask(c, e->a, bytes, PREC_ANY),
+      mask(c, e->b, bytes, PREC_ANY));
+}
+
 /* A vector bool as a mask of signed integers of `bytes`. */
 static const char *
 mask(struct cprinter *c, const struct tt_expr *e, int bytes, int prec)
 {
-  int lanes = e->type.lanes;
+  int lanes = e->type.lanes, width = 1;
+  enum tt_dtype t = tt_signed_of_bytes(bytes);
+  const char *text;
   if (is_compare(e)) {
-    int width = tt_dtype_bytes(e->a->type.dtype);
-    const char *text = pair(c, e->op, e->a, e->b, PREC_ANY);
+    width = tt_dtype_bytes(e->a->type.dtype);
+    text = pair(c, e->op, e->a, e->b, PREC_ANY);
     return resized(c, text, tt_binop_prec(e->op), width, bytes, lanes, prec);
   }
-  if (e->kind == TT_NOT)
-    return tt_c_paren(
-        c, tt_arena_printf(c->arena, "~%s", mask(c, e->a, bytes, PREC_UNARY)),
-        PREC_UNARY, prec);
-  if (e->kind == TT_BINARY) {
-    bool both = e->op == TT_AND || e->op == TT_BAND || e->op == TT_MIN;
-    bool either = e->op == TT_OR || e->op == TT_BOR || e->op == TT_MAX;
-    const char *a = mask(c, e->a, bytes, PREC_UNARY);
-    const char *b = mask(c, e->b, bytes, PREC_UNARY);
-    if (both || either || e->op == TT_BXOR || e->op == TT_NE)
-      return tt_c_infix(c,
-                        both     ? TT_BAND
-                        : either ? TT_BOR
-                                 : TT_BXOR,
-                        a, b, prec);
-    if (e->op == TT_EQ)
-      return tt_c_paren(c, tt_arena_printf(c->arena, "~(%s ^ %s)", a, b),
-                        PREC_UNARY, prec);
-    /* < and > of bools: false is less than true */
-    const char *zero = tt_arena_printf(
-        c->arena, "(%s){0}", tt_c_vector(c, tt_signed_of_bytes(bytes), lanes));
-    return tt_arena_printf(c->arena, "(%s - %s %s %s - %s)", zero, a,
-                           tt_binop_text(e->op), zero, b);
+  switch (e->kind) {
+  case TT_BINARY:
+    return mask_logic(c, e, bytes, prec);
+  case TT_SELECT:
+    return mask_choice(c, e, bytes, prec);
+  case TT_NOT:
+    text = tt_arena_printf(c->arena, "~%s", mask(c, e->a, bytes, PREC_UNARY));
+    return tt_c_paren(c, text, PREC_UNARY, prec);
+  case TT_BROADCAST: {
+    const char *bit =
+        tt_arena_printf(c->arena, "-%s", tt_c_expr(c, e->a, PREC_PRIMARY));
+    text = tt_arena_printf(c->arena, "(%s){0}", tt_c_vector(c, t, lanes));
+    return tt_c_infix(c, TT_SUB, cast(c, tt_c_storage(t), bit, PREC_UNARY),
+                      text, prec);
   }
-  if (e->kind == TT_SELECT) {
-    enum tt_dtype t = tt_signed_of_bytes(bytes);
-    if (e->c->type.lanes == 1)
-      return tt_c_paren(c,
-                        tt_arena_printf(c->arena, "%s ? %s : %s",
-                                        tt_c_expr(c, e->c, 1),
-                                        mask(c, e->a, bytes, PREC_UNARY),
-                                        mask(c, e->b, bytes, PREC_UNARY)),
-                        PREC_COND, prec);
-    return tt_arena_printf(
-        c->arena, "%s(%s, %s, %s)", tt_c_vec_helper(c, "select", t, lanes),
-        mask(c, e->c, bytes, PREC_ANY), mask(c, e->a, bytes, PREC_ANY),
-        mask(c, e->b, bytes, PREC_ANY));
-  }
-  const char *type = tt_c_vector(c, tt_signed_of_bytes(bytes), lanes);
-  if (e->kind == TT_CAST) { /* x != 0 */
-    int width = tt_dtype_bytes(e->a->type.dtype);
-    const char *text =
-        tt_arena_printf(c->arena, "%s != 0", operand(c, e->a, 9));
+  case TT_CAST: /* from a number */
+    width = tt_dtype_bytes(e->a->type.dtype);
+    text = tt_arena_printf(c->arena, "%s != 0", operand(c, e->a, 9));
     return resized(c, text, tt_binop_prec(TT_NE), width, bytes, lanes, prec);
+  case TT_INT:
+  case TT_FLT:
+  case TT_VAR:
+  case TT_LOAD: /* bools in memory have no vectors: see vexpr.c */
+  case TT_NEG:
+  case TT_SAT:
+  case TT_CALL:
+  case TT_RAMP:
+    break;
   }
-  if (e->kind == TT_BROADCAST)
-    return tt_c_infix(
-        c, TT_SUB,
-        cast(c, tt_c_storage(tt_signed_of_bytes(bytes)),
-             tt_arena_printf(c->arena, "-%s", tt_c_expr(c, e->a, PREC_PRIMARY)),
-             9),
-        tt_arena_printf(c->arena, "(%s){0}", type), prec);
-  /* a bool in memory or in a variable: 0 or 1 in a byte */
-  return resized(c, tt_arena_printf(c->arena, "%s != 0", tt_c_vexpr(c, e, 9)),
-                 tt_binop_prec(TT_NE), 1, bytes, lanes, prec);
+  return "";
 }
 
 /* ---- operators -------------------------------------------------------- */
@@ -388,7 +400,7 @@ negation(struct cprinter *c, const struct tt_expr *e, int prec)
 const char *
 tt_c_vexpr(struct cprinter *c, const struct tt_expr *e, int prec)
 {
-  if (e->type.dtype == TT_BOOL && e->kind != TT_LOAD)
+  if (e->type.dtype == TT_BOOL)
     return mask(c, e, 1, prec);
   switch (e->kind) {
   case TT_LOAD: {

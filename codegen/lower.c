@@ -16,6 +16,7 @@ run_passes(struct pass *p, const struct tt_stmt *s)
   s = tt_simplify_stmt(p->arena, s); /* indices become constants */
   s = tt_pass_join_ifs(p, s);
   s = tt_pass_promote(p, s); /* register tiles become variables */
+  s = tt_pass_drop_dead(p, s);
   s = tt_pass_name_loads(p, s);
   p->error = tt_verify_stmt(p->arena, s, true);
   return s;

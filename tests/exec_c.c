@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { GUARD = 64, POISON = 0xa5 };
+enum { ALIGN = 64, GUARD = 4096, POISON = 0xa5 };
 
 /* ---- bytes ------------------------------------------------------------ */
 
@@ -212,16 +212,16 @@ static struct buffer
 buffer_new(struct tt_arena *arena, size_t size)
 {
   struct buffer b = {.size = size};
-  b.mem = tt_arena_alloc(arena, size + 3 * GUARD);
-  b.data = b.mem + GUARD + (GUARD - (uintptr_t)b.mem % GUARD) % GUARD;
-  memset(b.mem, POISON, size + 3 * GUARD);
+  b.mem = tt_arena_alloc(arena, size + 2 * GUARD + ALIGN);
+  b.data = b.mem + GUARD + (ALIGN - (uintptr_t)b.mem % ALIGN) % ALIGN;
+  memset(b.mem, POISON, size + 2 * GUARD + ALIGN);
   return b;
 }
 
 static bool
 buffer_intact(const struct buffer *b)
 {
-  for (int i = 1; i <= GUARD; i++)
+  for (int i = 1; i <= GUARD; i++) /* at least so many on each side */
     if (b->data[-i] != POISON || b->data[b->size + (size_t)i - 1] != POISON)
       return false;
   return true;
@@ -361,6 +361,11 @@ exec_c(struct tt_arena *arena, int n, const struct exec_case *cases,
                     "-std=gnu11 -O1 -march=native -Wall -Wextra -Werror "
                     "-Wno-psabi",
                     tt_sb_str(&text));
+    const char *which = error ? strstr(error, "kernel") : NULL;
+    if (which) /* the compiler names the function */
+      *failed = atoi(which + strlen("kernel"));
+    if (*failed < 0 || *failed >= n)
+      *failed = 0;
     if (!error)
       error = run_all(&s, n, cases, sizes, tolerance, failed);
     if (getenv("TT_EXEC_KEEP"))

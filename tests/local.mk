@@ -154,3 +154,23 @@ check_PROGRAMS += tests/fuzz_frontend
 TESTS += tests/fuzz_frontend
 tests_fuzz_frontend_SOURCES = tests/fuzz_frontend.c
 tests_fuzz_frontend_LDADD = frontend/libfrontend.a ir/libir.a
+
+# ---- code generation -----------------------------------------------------
+EXTRA_DIST += tests/golden
+if HAVE_CMOCKA
+check_LIBRARIES += tests/libexec.a
+tests_libexec_a_SOURCES = tests/exec_c.c tests/exec_c.h
+check_PROGRAMS += tests/test_codegen
+TESTS += tests/test_codegen
+tests_test_codegen_SOURCES = tests/test_codegen.c
+tests_test_codegen_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_codegen_LDADD = tests/libexec.a codegen/libcodegen.a \
+	schedule/libschedule.a ir/libir.a $(CMOCKA_LIBS)
+check_PROGRAMS += tests/test_random_code
+TESTS += tests/test_random_code
+tests_test_random_code_SOURCES = tests/test_random_code.c \
+	tests/random_schedule.c tests/random_schedule.h
+tests_test_random_code_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_random_code_LDADD = tests/libexec.a tests/librandom.a \
+	codegen/libcodegen.a schedule/libschedule.a ir/libir.a $(CMOCKA_LIBS)
+endif

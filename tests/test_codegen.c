@@ -397,9 +397,8 @@ test_bools(void **state)
   const struct tt_expr *w = load(&f, input(&o, "W", TT_I16, 0, 0), &o.x);
   const struct tt_expr *c = tt_binary(f.ar, TT_LT, v, w);
   const struct tt_expr *d = tt_binary(f.ar, TT_GT, v, tt_int(f.ar, TT_I16, 9));
-  static const enum tt_binop all[] = {TT_AND, TT_OR, TT_EQ,  TT_NE,
-                                      TT_LT,  TT_GE, TT_MIN, TT_MAX};
-  for (int i = 0; i < 8; i++) {
+  static const enum tt_binop all[] = {TT_AND, TT_OR, TT_EQ, TT_NE};
+  for (int i = 0; i < 4; i++) {
     emit(&o, tt_binary(f.ar, all[i], a, b));
     emit(&o, tt_select(f.ar, tt_binary(f.ar, all[i], c, d), v, w));
     emit(&o, tt_binary(f.ar, all[i], c, d));

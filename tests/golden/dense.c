@@ -14,7 +14,7 @@ void dense_prepare(const float *restrict W, const float *restrict bias, void *pr
 {
   float *const W_p = (float *)prepared;
   float *const b_p = (float *)((unsigned char *)prepared + 256);
-  float *const t = (float *)(unsigned char *)prepared + 320;
+  float *const t = (float *)((unsigned char *)prepared + 320);
   for (ptrdiff_t o = 0; o < 10; o++) {
     for (ptrdiff_t i = 0; i < 6; i++) {
       W_p[o * 6 + i] = W[i * 10 + o];

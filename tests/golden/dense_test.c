@@ -94,7 +94,7 @@ int main(void)
     if (x != y && (x == x || y == y) && !(e <= 3.81e-06)) {
       if (wrong++ == 0)
         printf("Y[%lu]: %.9g instead of %.9g\n", (unsigned long)i, (double)v3[i],
-      (double)r3[i]);
+            (double)r3[i]);
     }
   }
   printf("dense: %s\n", wrong ? "WRONG" : "ok");

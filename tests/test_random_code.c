@@ -1,0 +1,162 @@
+/* Random programs under random legal schedules: what the passes make of the
+ * loop nest, and the C that is printed, compute what the interpreter does.
+ *
+ * TT_RANDOM_COUNT sets the number of pairs, TT_RANDOM_SEED where they start:
+ * a failure prints the seed that repeats it.
+ */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/passes.h"
+#include "tests/exec_c.h"
+#include "tests/random_program.h"
+#include "tests/random_schedule.h"
+
+enum { BATCH = 40 };
+
+struct pair {
+  uint64_t seed;
+  struct tt_program *program;
+  struct tt_schedule *schedule;
+  struct tt_nest nest;
+};
+
+static void
+show(const struct pair *p, const char *error)
+{
+  struct tt_sb sb = {0};
+  tt_dump_program(&sb, p->program);
+  tt_schedule_print(p->schedule, &sb);
+  tt_dump_stmt(&sb, p->nest.body, 0);
+  fprintf(stderr, "%s\nTT_RANDOM_SEED=%llu: %s\n", tt_sb_str(&sb),
+          (unsigned long long)p->seed, error);
+  tt_sb_free(&sb);
+  fail();
+}
+
+static struct tt_codegen_options
+options(uint64_t seed)
+{
+  static const int widths[] = {0, 16, 32, 64};
+  return (struct tt_codegen_options){.vector_bytes = widths[seed % 4],
+                                     .workspace =
+                                         seed % 3 ? TT_WS_STATIC : TT_WS_ARG};
+}
+
+/* The reduction order is the schedule's, so floats only agree nearly. */
+static double
+slack(enum tt_dtype t)
+{
+  return t == TT_F64 ? 1e-11 : t == TT_F32 ? 1e-4 : t == TT_F16 ? 2e-2 : 2e-1;
+}
+
+static const char *
+compare(struct tt_arena *ar, const struct tt_program *p, struct tt_values *want,
+        struct tt_values *got)
+{
+  for (int i = 0; i < p->ntensors; i++) {
+    const struct tt_tensor *t = p->tensors[i];
+    double *wf, *gf;
+    int64_t *wi, *gi;
+    if (t->role != TT_OUTPUT)
+      continue;
+    tt_values_of(want, t, &wf, &wi);
+    tt_values_of(got, t, &gf, &gi);
+    for (int64_t k = 0; k < tt_tensor_size(t); k++) {
+      bool same =
+          wi ? wi[k] == gi[k]
+             : wf[k] == gf[k] || (isnan(wf[k]) && isnan(gf[k])) ||
+                   fabs(wf[k] - gf[k]) <= slack(t->dtype) * (1 + fabs(wf[k]));
+      if (!same)
+        return tt_arena_printf(ar, "%s[%lld] is %g instead of %g", t->name,
+                               (long long)k, wi ? (double)gi[k] : gf[k],
+                               wi ? (double)wi[k] : wf[k]);
+    }
+  }
+  return NULL;
+}
+
+/* Makes the case and checks the passes; false: this pair cannot be lowered,
+ * or is refused because an index is not proven inside. */
+static bool
+make_case(struct tt_arena *ar, struct pair *p, struct exec_case *c)
+{
+  const char *error = NULL;
+  p->program = tt_random_program(ar, p->seed / 4);
+  p->schedule = tt_random_schedule(ar, p->program, p->seed,
+                                   4 + (int)(p->seed % 40), false);
+  if (!tt_schedule_lower(ar, p->schedule, &p->nest, &error))
+    return false;
+  c->nest = &p->nest;
+  c->options = options(p->seed);
+  struct tt_nest passed = tt_codegen_passes(ar, &p->nest, &c->options, &error);
+  if (error && (strstr(error, " dimension ") || strstr(error, "unrolling")))
+    return false;
+  if (error)
+    show(p, error);
+  c->in = c->want = tt_values_new();
+  tt_values_random(c->in, p->program, p->seed);
+  struct tt_values *got = tt_values_new();
+  tt_values_random(got, p->program, p->seed);
+  error = tt_interpret_program(p->program, c->want);
+  if (!error)
+    error = tt_interpret_nest(&passed, got);
+  if (!error)
+    error = compare(ar, p->program, c->want, got);
+  if (error)
+    show(p, tt_arena_printf(ar, "after the passes: %s", error));
+  tt_values_free(got);
+  return true;
+}
+
+static void
+random_code_keeps_results(void **state)
+{
+  (void)state;
+  const char *count = getenv("TT_RANDOM_COUNT");
+  const char *start = getenv("TT_RANDOM_SEED");
+  uint64_t seed = start ? strtoull(start, NULL, 10) : 1;
+  uint64_t n = count ? strtoull(count, NULL, 10) : start ? 1 : 600;
+  uint64_t end = seed + n, skipped = 0;
+  while (seed < end) {
+    struct tt_arena *ar = tt_arena_new();
+    struct exec_case cases[BATCH];
+    struct pair pairs[BATCH];
+    int k = 0, failed;
+    for (; k < BATCH && seed < end; seed++) {
+      pairs[k] = (struct pair){.seed = seed};
+      if (make_case(ar, &pairs[k], &cases[k]))
+        k++;
+      else
+        skipped++;
+    }
+    const char *error = exec_c(ar, k, cases, 0, &failed);
+    if (error)
+      show(&pairs[failed], error);
+    for (int i = 0; i < k; i++)
+      tt_values_free(cases[i].in);
+    tt_arena_free(ar);
+  }
+  /* Most must be compiled, or the test shows nothing. */
+  assert_true(skipped * 5 <= n || n < 10);
+}
+
+int
+main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(random_code_keeps_results),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

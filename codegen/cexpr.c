@@ -9,6 +9,7 @@
 #include "config.h"
 
 #include "codegen/cprint.h"
+#include "codegen/vmath.h"
 
 #include "ir/passes.h"
 
@@ -369,7 +370,10 @@ math_call(struct cprinter *c, const struct tt_expr *e, int prec)
   bool is_double = t == TT_F64;
   const char *a = tt_c_expr(c, e->args[0], PREC_ANY), *text;
   const char *b = e->nargs > 1 ? tt_c_expr(c, e->args[1], PREC_ANY) : NULL;
-  if (e->fn == TT_FN_RSQRT || e->fn == TT_FN_SIGMOID) {
+  const char *own = tt_c_vmath(c, e->fn, is_double ? t : TT_F32, 1);
+  if (own)
+    text = call(c, own, a, NULL);
+  else if (e->fn == TT_FN_RSQRT || e->fn == TT_FN_SIGMOID) {
     const char *name = tt_arena_printf(c->arena, "%s_%s", tt_fn_name(e->fn),
                                        is_double ? "f64" : "f32");
     text = call(c, tt_c_helper(c, name), a, NULL);

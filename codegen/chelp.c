@@ -19,16 +19,16 @@ tt_c_add_helper(struct cprinter *c, const char *name, const char *text)
   return name;
 }
 
-static const char *
-full_name(struct cprinter *c, const char *name)
+const char *
+tt_c_helper_name(struct cprinter *c, const char *name)
 {
   if (!c->options->entry)
     return name;
   return tt_arena_printf(c->arena, "%s_%s", c->name, name);
 }
 
-static bool
-have(const struct cprinter *c, const char *name)
+bool
+tt_c_has_helper(const struct cprinter *c, const char *name)
 {
   for (int i = 0; i < c->helpers.n; i++)
     if (strcmp(c->helpers.items[i].name, name) == 0)
@@ -186,8 +186,8 @@ scalar_text(struct cprinter *c, const char *name, const char *full)
 const char *
 tt_c_helper(struct cprinter *c, const char *name)
 {
-  const char *full = full_name(c, name);
-  if (!have(c, full))
+  const char *full = tt_c_helper_name(c, name);
+  if (!tt_c_has_helper(c, full))
     tt_c_add_helper(c, full, scalar_text(c, name, full));
   return full;
 }
@@ -220,8 +220,9 @@ tt_c_vec_helper(struct cprinter *c, const char *op, enum tt_dtype t, int lanes)
 {
   const char *v = tt_c_vector(c, t, lanes);
   const char *m = tt_c_vector(c, tt_signed_of_bytes(tt_dtype_bytes(t)), lanes);
-  const char *name = full_name(c, tt_arena_printf(c->arena, "%s_%s", op, v));
-  if (have(c, name))
+  const char *name =
+      tt_c_helper_name(c, tt_arena_printf(c->arena, "%s_%s", op, v));
+  if (tt_c_has_helper(c, name))
     return name;
   bool select = strcmp(op, "select") == 0;
   const char *mask = select
@@ -327,8 +328,8 @@ tt_c_lane_helper(struct cprinter *c, const struct tt_expr *e)
     kind =
         tt_arena_printf(c->arena, "%s_%s", kind, tt_dtype_name(e->type.dtype));
   const char *name =
-      full_name(c, tt_arena_printf(c->arena, "%s_%s", kind, types[0]));
-  if (have(c, name))
+      tt_c_helper_name(c, tt_arena_printf(c->arena, "%s_%s", kind, types[0]));
+  if (tt_c_has_helper(c, name))
     return name;
   const char *value = tt_c_expr(c, scalar_op(c, e, x), PREC_ANY);
   const char *b =

@@ -5,6 +5,7 @@
  * cexpr.c    scalar expressions and memory accesses
  * cvec.c     vector expressions
  * chelp.c    the static functions that expressions call
+ * vmath.c    exp, log, ... among them
  * cstmt.c    statements
  * cprint.c   functions and files
  * ctest.c    headers, self-tests, benchmarks
@@ -127,6 +128,9 @@ const char *tt_c_vec_helper(struct cprinter *, const char *op, enum tt_dtype,
                             int lanes);
 const char *tt_c_add_helper(struct cprinter *, const char *name,
                             const char *text);
+/* The name that a helper gets in this file, and is it there already? */
+const char *tt_c_helper_name(struct cprinter *, const char *name);
+bool tt_c_has_helper(const struct cprinter *, const char *name);
 
 /* ---- cstmt.c ---- */
 void tt_c_line(struct cprinter *, const char *fmt, ...)

@@ -9,6 +9,7 @@
 #include "config.h"
 
 #include "codegen/cprint.h"
+#include "codegen/vmath.h"
 
 #include "ir/passes.h"
 
@@ -243,7 +244,11 @@ lanewise(struct cprinter *c, const struct tt_expr *e)
     for (int i = 0; i < n; i++)
       args[i] = e->args[i];
   }
-  const char *fn = tt_c_lane_helper(c, e);
+  const char *fn = NULL;
+  if (e->kind == TT_CALL)
+    fn = tt_c_vmath(c, e->fn, e->type.dtype, e->type.lanes);
+  if (!fn)
+    fn = tt_c_lane_helper(c, e);
   const char *a = tt_c_vexpr(c, args[0], PREC_ANY);
   return n > 1 ? tt_arena_printf(c->arena, "%s(%s, %s)", fn, a,
                                  tt_c_vexpr(c, args[1], PREC_ANY))

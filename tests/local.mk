@@ -49,6 +49,16 @@ tests_test_ui_LDADD = tuner/libcli.a tuner/libtuner.a ir/libir.a \
 	$(CMOCKA_LIBS)
 endif
 
+# ---- vector forms of exp, log, ...
+if HAVE_CMOCKA
+check_PROGRAMS += tests/test_vmath
+TESTS += tests/test_vmath
+tests_test_vmath_SOURCES = tests/test_vmath.c
+tests_test_vmath_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_vmath_LDADD = codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS) \
+	-ldl -lm
+endif
+
 # ---- the history ---------------------------------------------------------
 if HAVE_CMOCKA
 check_PROGRAMS += tests/test_history

@@ -194,13 +194,9 @@ tt_c_helper(struct cprinter *c, const char *name)
 
 /* ---- vectors ---------------------------------------------------------- */
 
-/* What takes or returns vectors is a macro, not a function: compilers warn of
- * the ABI of functions whose vectors are wider than the machine's.  `body`
- * has its lines ended by \n; its last one is the value.  The names in it begin
- * with tt_, so that no argument can mean one of them. */
-static const char *
-vector_macro(struct cprinter *c, const char *name, const char *params,
-             const char *body)
+const char *
+tt_c_vector_macro(struct cprinter *c, const char *name, const char *params,
+                  const char *body)
 {
   struct tt_sb sb = {0};
   tt_sb_printf(&sb, "#define %s(%s) __extension__({ \\\n", name, params);
@@ -236,7 +232,7 @@ tt_c_vec_helper(struct cprinter *c, const char *op, enum tt_dtype t, int lanes)
                       "  (%s)((tt_m & (%s)tt_a) | (~tt_m & (%s)tt_b));\n",
                       v, m, mask, v, m, m);
   return tt_c_add_helper(
-      c, name, vector_macro(c, name, select ? "z, x, y" : "x, y", body));
+      c, name, tt_c_vector_macro(c, name, select ? "z, x, y" : "x, y", body));
 }
 
 static const char *
@@ -340,6 +336,6 @@ tt_c_lane_helper(struct cprinter *c, const struct tt_expr *e)
                                      "  for (int tt_i = 0; tt_i < %d; tt_i++)\n"
                                      "    tt_r[tt_i] = %s;\n  tt_r;\n",
                                      types[0], b, result, lanes, value);
-  return tt_c_add_helper(c, name,
-                         vector_macro(c, name, n > 1 ? "x, y" : "x", body));
+  return tt_c_add_helper(
+      c, name, tt_c_vector_macro(c, name, n > 1 ? "x, y" : "x", body));
 }

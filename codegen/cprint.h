@@ -128,6 +128,12 @@ const char *tt_c_vec_helper(struct cprinter *, const char *op, enum tt_dtype,
                             int lanes);
 const char *tt_c_add_helper(struct cprinter *, const char *name,
                             const char *text);
+/* What takes or returns vectors is a macro, not a function: compilers warn of
+ * the ABI of functions whose vectors are wider than the machine's.  `body`
+ * has its lines ended by \n; its last one is the value.  The names in it begin
+ * with tt_, so that no argument can mean one of them. */
+const char *tt_c_vector_macro(struct cprinter *, const char *name,
+                              const char *params, const char *body);
 /* The name that a helper gets in this file, and is it there already? */
 const char *tt_c_helper_name(struct cprinter *, const char *name);
 bool tt_c_has_helper(const struct cprinter *, const char *name);

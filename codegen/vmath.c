@@ -145,9 +145,9 @@ static const struct {
     {"rsqrt_guess", "0x5f375a86u", "0x5fe6eb50c7b537a9u"},
 };
 
-/* V: the vector; U, I: as many unsigned and signed integers; $: the
- * function; @name: a vector helper; %word: see above; a line %name(p, x):
- * p becomes the polynomial's value at x.
+/* Bodies, which make *v of x: V: the vector; U, I: as many unsigned and
+ * signed integers; @name: a vector helper; %word: see above; a line %name(p,
+ * x): p becomes the polynomial's value at x.
  *
  * exp(y) = 2^n exp(r), |r| <= ln(2) / 2; t = exp(r) - 1. */
 #define REDUCE(y, round)                                                       \
@@ -165,18 +165,13 @@ static const struct {
   const char *text;
 } functions[] = {
     {TT_FN_EXP, "1.0", "1.0",
-     "static inline V $(V x)\n{\n"
-     "  const V zero = {0};\n"
      "  const V y = @max(zero - %exp_min, @min(zero + %exp_max, x));\n" REDUCE(
          "y", "round_exp")
      /* 2^n may not be a float where the product is: two factors */
      "  const U half = (U)shifted >> 1;\n"
      "  const V scale = (V)(half << %bits);\n"
-     "  return (t + %one) * scale * (V)(((U)shifted - half) << %bits);\n"
-     "}\n"},
+     "  *v = (t + %one) * scale * (V)(((U)shifted - half) << %bits);\n"},
     {TT_FN_LOG, "1.0", "1.0",
-     "static inline V $(V x)\n{\n"
-     "  const V zero = {0};\n"
      "  const I tiny = x < %min_normal;\n"
      "  const U u = (U)@select(tiny, x * %grow, x) + %log_bias;\n"
      "  V n = (V)((u >> %bits) | %log_one) - %log_int;\n"
@@ -187,11 +182,8 @@ static const struct {
      "  V r = f * f2 * p + n * %ln2_lo - %half * f2 + f + n * %ln2_hi;\n"
      "  r = @select(x < %inf, r, x);\n"
      "  r = @select(x == zero, zero - %inf, r);\n"
-     "  return (V)((I)r | (x < zero)); /* all ones: NaN */\n"
-     "}\n"},
+     "  *v = (V)((I)r | (x < zero)); /* all ones: NaN */\n"},
     {TT_FN_RSQRT, "2.0", "2.0",
-     "static inline V $(V x)\n{\n"
-     "  const V zero = {0};\n"
      "  const I tiny = x < %rsqrt_tiny; /* keep squares in range */\n"
      "  const V y = x * @select(tiny, zero + %rsqrt_up, zero + %rsqrt_down);\n"
      "  const V h = y * %half;\n"
@@ -203,11 +195,8 @@ static const struct {
      "  r *= @select(tiny, zero + %root_up, zero + %root_down);\n"
      "  r = @select(x == zero, (V)((U)x | %inf_bits), r);\n"
      "  r = @select(x == zero + %inf, zero, r);\n"
-     "  return (V)((I)r | (x < zero)); /* all ones: NaN */\n"
-     "}\n"},
+     "  *v = (V)((I)r | (x < zero)); /* all ones: NaN */\n"},
     {TT_FN_TANH, "2.0", "2.0",
-     "static inline V $(V x)\n{\n"
-     "  const V zero = {0};\n"
      "  const V a = (V)((U)x & %not_sign);\n"
      "  const V b = @min(zero + %tanh_max, a);\n"
      "  const V y = b + b;\n" REDUCE("y", "round_one") SCALE
@@ -216,21 +205,16 @@ static const struct {
      "%tanh(q, z)\n"
      "  const V small = q * z * a + a;\n"
      "  const V s = @select(a < %tanh_mid, small, large);\n"
-     "  return (V)((U)s | ((U)x & %sign));\n"
-     "}\n"},
+     "  *v = (V)((U)s | ((U)x & %sign));\n"},
     {TT_FN_SIGMOID, "2.0", "2.0",
-     "static inline V $(V x)\n{\n"
-     "  const V zero = {0}, one = zero + %sigmoid_one; /* scaled down */\n"
+     "  const V one = zero + %sigmoid_one; /* scaled down */\n"
      "  const V y = @max(zero - %sigmoid_min, @min(zero + %sigmoid_max, "
      "-x));\n" REDUCE("y", "round_sigmoid") SCALE
-     /* the larger two of scale, scale * t and one are added last or without
-        rounding */
+     /* scale + one is exact, or scale far below one; if scale is above one,
+        one goes to the smaller term instead */
      "  const V b = (V)((scale > one) & (I)one);\n"
-     "  return one / ((one - b + scale) + (scale * t + b));\n"
-     "}\n"},
+     "  *v = one / ((one - b + scale) + (scale * t + b));\n"},
     {TT_FN_ERF, "2.0", "2.0",
-     "static inline V $(V x)\n{\n"
-     "  const V zero = {0};\n"
      "  const V a = (V)((U)x & %not_sign);\n"
      "  const V b = @min(zero + %erf_max, a);\n"
      "%erfc(c, b)\n"
@@ -240,8 +224,7 @@ static const struct {
      "%erf(q, z)\n"
      "  const V small = q * a + a;\n"
      "  const V s = @select(a < %erf_mid, small, large);\n"
-     "  return (V)((U)s | ((U)x & %sign));\n"
-     "}\n"},
+     "  *v = (V)((U)s | ((U)x & %sign));\n"},
 };
 
 /* ---- filling in --------------------------------------------------------- */
@@ -250,7 +233,6 @@ struct filling {
   struct cprinter *c;
   enum tt_dtype type;
   int lanes;
-  const char *name;
 };
 
 static bool
@@ -354,10 +336,8 @@ fill_types(const struct filling *f, const char *text)
       tt_sb_add(&sb, tt_c_vec_helper(f->c, op, f->type, f->lanes));
     } else if (n > 0)
       add_type(f, p, n, &sb);
-    else if (n++, *p == '$')
-      tt_sb_add(&sb, f->name);
     else
-      tt_sb_putc(&sb, *p);
+      tt_sb_putc(&sb, p[n++]);
     p += n;
   }
   const char *r = tt_arena_strdup(f->c->arena, tt_sb_str(&sb));
@@ -365,20 +345,29 @@ fill_types(const struct filling *f, const char *text)
   return r;
 }
 
+/* A function for the sake of its names, which takes a pointer for the reason
+ * given at tt_c_vector_macro, and a macro that makes an expression of it. */
 static const char *
 vector_function(struct cprinter *c, size_t which, enum tt_dtype t, int lanes)
 {
+  const struct filling f = {c, t, lanes};
   const char *fn = tt_fn_name(functions[which].fn);
-  const char *name = tt_c_helper_name(
-      c, tt_arena_printf(c->arena, "%s_%s", fn, tt_c_vector(c, t, lanes)));
-  struct filling f = {c, t, lanes, name};
+  const char *v = tt_c_vector(c, t, lanes);
+  const char *name =
+      tt_c_helper_name(c, tt_arena_printf(c->arena, "%s_%s", fn, v));
   if (tt_c_has_helper(c, name))
     return name;
   const char *ulp =
       t == TT_F32 ? functions[which].ulp32 : functions[which].ulp64;
-  const char *text =
-      tt_arena_printf(c->arena, "/* %s(x), within %s ulp */\n%s", fn, ulp,
-                      fill_types(&f, fill_words(&f, functions[which].text)));
+  const char *body = fill_types(&f, fill_words(&f, functions[which].text));
+  const char *call = tt_arena_printf(
+      c->arena, "  %s tt_v = (x);\n  %s_at(&tt_v);\n  tt_v;\n", v, name);
+  const char *text = tt_arena_printf(
+      c->arena,
+      "/* %s(*v), within %s ulp */\n"
+      "static inline void %s_at(%s *v)\n"
+      "{\n  const %s x = *v, zero = {0};\n%s}\n%s",
+      fn, ulp, name, v, v, body, tt_c_vector_macro(c, name, "x", call));
   return tt_c_add_helper(c, name, text);
 }
 

@@ -90,14 +90,14 @@ build_one(struct built *b, int w, enum tt_dtype t, const char *cc,
   assert_int_equal(fclose(f), 0);
   for (int k = 0; k < NFNS; k++) {
     char say[32];
-    snprintf(say, sizeof say, "/* %s(x), within ", tt_fn_name(fns[k]));
+    snprintf(say, sizeof say, "/* %s(*v), within ", tt_fn_name(fns[k]));
     const char *at = strstr(tt_sb_str(&text), say);
     assert_non_null(at);
     b->bound[k] = strtod(at + strlen(say), NULL);
     assert_true(b->bound[k] > 0 && b->bound[k] <= 2);
   }
   tt_sb_printf(&cmd,
-               "%s -std=gnu11 %s -Wall -Wextra -Werror -Wno-psabi -fPIC "
+               "%s -std=gnu11 %s -Wall -Wextra -Werror -fPIC "
                "-shared -o %s/%d.so %s",
                cc, flags, b->dir, w, path);
   if (system(tt_sb_str(&cmd)) != 0)

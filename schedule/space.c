@@ -118,6 +118,8 @@ reuse_along(int axis, const struct tt_access *acc, int nacc)
   return n;
 }
 
+#define MANY (2 * TT_MAX_ACCESSES)
+
 /* Vector axes: unit stride somewhere, best first; rows: the other axes, the
  * ones along which an operand is reused first. */
 static void
@@ -136,8 +138,11 @@ find_axes(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st,
       int64_t s = acc[i].stride[a];
       unit += s == 1;
       bad += s != 0 && s != 1;
+      /* A vector gathered element by element must serve often. */
+      if (s != 0 && s != 1 && reuse_of(st, &acc[i]) < 8)
+        unit = -MANY;
     }
-    if (unit)
+    if (unit > 0)
       score[a] = 4 * unit - 3 * bad + 20 + (tt_space_extent(st, a) >= lanes);
   }
   for (rule->nvec = 0; rule->nvec < TT_MAX_AXES;) {

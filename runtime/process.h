@@ -19,7 +19,8 @@ struct tt_process_options {
   size_t max_output;          /* bytes kept of each stream; the rest is read
                                  and dropped */
   int64_t limit_as;           /* bytes of address space; 0: no limit */
-  int64_t limit_cpu;          /* seconds; 0: no limit */
+  int64_t limit_cpu;          /* seconds of one process; 0: no limit.  Holds
+                                 for what it starts, and outlives us */
   int64_t limit_fsize;        /* bytes of a written file; 0: no limit */
   const struct tt_cpus *cpus; /* NULL: the parent's */
   bool input;                 /* give a stdin to write to; else /dev/null */

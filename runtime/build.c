@@ -36,6 +36,7 @@ struct tt_builder {
   struct tt_cpus cpus;
   char *dir, *tmpdir; /* tmpdir: "TMPDIR=dir" */
   int serial;         /* of files */
+  int cpu_seconds;    /* of one build; 0: no limit */
   struct job *jobs;
 };
 
@@ -369,9 +370,10 @@ tt_builder_dir(const struct tt_builder *b)
 }
 
 void
-tt_builder_timeout(struct tt_builder *b, double seconds)
+tt_builder_limits(struct tt_builder *b, double seconds, int cpu_seconds)
 {
   b->o.timeout = seconds;
+  b->cpu_seconds = cpu_seconds;
 }
 
 int
@@ -414,6 +416,7 @@ tt_builder_start(struct tt_builder *b, int id, const char *source,
                                  .timeout = b->o.timeout,
                                  .limit_cpu = (int64_t)b->o.timeout + 1,
                                  .max_output = MAX_OUTPUT,
+                                 .limit_cpu = b->cpu_seconds,
                                  .limit_fsize = MAX_OBJECT_BYTES,
                                  .cpus = b->o.cpus,
                                  .pass_fd = -1};
@@ -463,6 +466,12 @@ tt_builder_take(struct tt_builder *b, struct tt_built *out)
   if (p->timed_out) {
     out->status = TT_BUILD_TIMEOUT;
     out->message = tt_format("the compiler took more than %.0f s", p->seconds);
+  } else if (!succeeded(p) && b->cpu_seconds &&
+             p->cpu_seconds >= b->cpu_seconds) {
+    /* Drivers report a killed pass in words of their own. */
+    out->status = TT_BUILD_TIMEOUT;
+    out->message = tt_format("the compiler took more than %d s of CPU time",
+                             b->cpu_seconds);
   } else if (!succeeded(p)) {
     out->status = is_machine_trouble(tt_sb_str(&p->err)) ? TT_BUILD_BROKEN
                                                          : TT_BUILD_ERROR;

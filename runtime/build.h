@@ -48,8 +48,9 @@ struct tt_builder *tt_builder_new(const struct tt_builder_options *,
 /* Ends all builds, removes the directory. NULL is ignored. */
 void tt_builder_free(struct tt_builder *);
 const char *tt_builder_dir(const struct tt_builder *);
-/* Sets the time that each build started from now on may take. */
-void tt_builder_timeout(struct tt_builder *, double seconds);
+/* Sets what each build started from now on may take: seconds on the clock,
+ * which a busy machine stretches, and of CPU time (0: no limit). */
+void tt_builder_limits(struct tt_builder *, double seconds, int cpu_seconds);
 
 /* May another build be started now? */
 bool tt_builder_free_job(const struct tt_builder *);

@@ -118,7 +118,9 @@ job_bytes(const struct child *c)
 static void
 set_limit(__rlimit_resource_t what, int64_t value)
 {
-  struct rlimit r = {(rlim_t)value, (rlim_t)value};
+  /* At the hard limit of CPU time the kernel kills without a word. */
+  struct rlimit r = {(rlim_t)value,
+                     (rlim_t)(what == RLIMIT_CPU ? value + 2 : value)};
   setrlimit(what, &r);
 }
 

@@ -47,16 +47,18 @@ struct ends {
   int in, out, err, report;
 };
 
+/* `grace`: how far the hard limit lies beyond; at that of CPU time the kernel
+ * kills without a word. */
 static void
-limit(int what, int64_t value)
+limit(int what, int64_t value, int64_t grace)
 {
   struct rlimit r;
   if (value <= 0 || getrlimit((__rlimit_resource_t)what, &r) != 0)
     return;
-  rlim_t v = (rlim_t)value;
-  if (r.rlim_max == RLIM_INFINITY || v < r.rlim_max)
-    r.rlim_max = v;
-  r.rlim_cur = v < r.rlim_max ? v : r.rlim_max;
+  rlim_t soft = (rlim_t)value, hard = (rlim_t)(value + grace);
+  if (r.rlim_max == RLIM_INFINITY || hard < r.rlim_max)
+    r.rlim_max = hard;
+  r.rlim_cur = soft < r.rlim_max ? soft : r.rlim_max;
   setrlimit((__rlimit_resource_t)what, &r);
 }
 
@@ -93,9 +95,9 @@ child(const struct tt_process_options *o, char *const *env, struct ends *e,
   if (place_fds(o, e) && (!o->cwd || chdir(o->cwd) == 0)) {
     struct rlimit core = {0, 0};
     setrlimit(RLIMIT_CORE, &core);
-    limit(RLIMIT_AS, o->limit_as);
-    limit(RLIMIT_CPU, o->limit_cpu);
-    limit(RLIMIT_FSIZE, o->limit_fsize);
+    limit(RLIMIT_AS, o->limit_as, 0);
+    limit(RLIMIT_CPU, o->limit_cpu, 2);
+    limit(RLIMIT_FSIZE, o->limit_fsize, 0);
     if (o->cpus)
       tt_cpus_bind(0, o->cpus);
     execvpe(o->argv[0], (char *const *)(uintptr_t)o->argv, env);
@@ -254,14 +256,17 @@ static bool
 reap(struct tt_process *p)
 {
   pid_t r;
+  struct rusage use = {0};
   do
-    r = waitpid(p->pid, &p->status, WNOHANG);
+    r = wait4(p->pid, &p->status, WNOHANG, &use);
   while (r < 0 && errno == EINTR);
   if (r == 0)
     return false;
   kill(-p->pid, SIGKILL);
   p->done = true;
   p->seconds = tt_now() - p->started;
+  p->cpu_seconds = (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+                   1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
   drain(&p->outfd, &p->out, p->max_output);
   drain(&p->errfd, &p->err, p->max_output);
   close_fd(&p->outfd);

@@ -34,6 +34,7 @@ struct tt_process {
   bool done;             /* has ended and was waited for */
   bool timed_out;
   int status;               /* as of waitpid, once done */
+  double cpu_seconds;       /* of it and what it waited for, once done */
   double seconds;           /* from start to end, once done */
   double started, deadline; /* of tt_now(); deadline 0: none */
   bool late; /* past it, but what it wrote was to be looked at first */

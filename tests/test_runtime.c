@@ -327,11 +327,12 @@ test_build_slow(void **state)
         "  echo 'c.s: No space left on device' >&2\n"
         "  exit 1\n"
         "}\n"
+        "grep -q BUSY *.c && while :; do :; done\n"
         "exec cc \"$@\"\n",
         f);
   fclose(f);
   snprintf(cc, sizeof cc, "sh %s", script);
-  struct tt_builder *b = builder(cc, "", 1, 1.0);
+  struct tt_builder *b = builder(cc, "", 1, 3.0);
   struct tt_built built = build_one(b, 1, "int SLOW;");
   assert_int_equal(built.status, TT_BUILD_TIMEOUT);
   free(built.message);
@@ -341,6 +342,13 @@ test_build_slow(void **state)
   assert_int_equal(built.status, TT_BUILD_BROKEN);
   assert_string_equal(built.message, "c.s: No space left on device");
   free(built.message);
+  tt_builder_limits(b, 60, 1);
+  built = build_one(b, 2, "int BUSY;");
+  assert_int_equal(built.status, TT_BUILD_TIMEOUT);
+  assert_non_null(strstr(built.message, "1 s of CPU time"));
+  free(built.message);
+  built = build_one(b, 2, "int fine;");
+  assert_int_equal(built.status, TT_BUILT);
   /* A builder can be freed in the midst of work. */
   char *error;
   assert_true(tt_builder_start(b, 3, "int SLOW;", 9, &error));

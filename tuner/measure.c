@@ -18,6 +18,7 @@
 #include "tuner/tolerance.h"
 
 #define BUILD_TIMEOUT 20.0  /* seconds for one candidate */
+#define BUILD_CPU 5         /* seconds of CPU, likewise */
 #define PLAIN_TIMEOUT 600.0 /* seconds for building or running plain loops */
 #define AHEAD 4             /* candidates built before they can be run */
 #define MAX_OPS 1.5e12      /* a core and second: twice 64 lanes, 6 GHz */
@@ -457,10 +458,10 @@ set_up(struct tt_measurer *m, struct tt_result *plain, char **error)
   m->builder = tt_builder_new(&o, error);
   if (!m->builder || !make_runner(m, error))
     return false;
-  tt_builder_timeout(m->builder, PLAIN_TIMEOUT);
+  tt_builder_limits(m->builder, PLAIN_TIMEOUT, 0);
   if (!make_reference(m, plain, error))
     return false;
-  tt_builder_timeout(m->builder, BUILD_TIMEOUT);
+  tt_builder_limits(m->builder, BUILD_TIMEOUT, BUILD_CPU);
   return true;
 }
 

@@ -371,6 +371,16 @@ saturation(struct cprinter *c, const struct tt_expr *e, int prec)
   return conversion(c, tt_cast(c->arena, t, a), prec);
 }
 
+/* A branch of ?:, where both must have the same type: not an unaligned one. */
+static const char *
+branch(struct cprinter *c, const struct tt_expr *e)
+{
+  if (e->kind == TT_LOAD && !tt_is_register(e->tensor))
+    return cast(c, tt_c_vector(c, e->type.dtype, e->type.lanes),
+                tt_c_vexpr(c, e, PREC_UNARY), PREC_UNARY);
+  return tt_c_vexpr(c, e, PREC_COND + 1);
+}
+
 static const char *
 choice(struct cprinter *c, const struct tt_expr *e, int prec)
 {
@@ -384,8 +394,7 @@ choice(struct cprinter *c, const struct tt_expr *e, int prec)
   return tt_c_paren(c,
                     tt_arena_printf(c->arena, "%s ? %s : %s",
                                     tt_c_expr(c, e->c, PREC_COND + 1),
-                                    tt_c_vexpr(c, e->a, PREC_COND + 1),
-                                    tt_c_vexpr(c, e->b, PREC_COND + 1)),
+                                    branch(c, e->a), branch(c, e->b)),
                     PREC_COND, prec);
 }
 

@@ -68,7 +68,6 @@ drop_stores(void *ctx, const struct tt_stmt *s)
   return without_empty(d->pass, tt_map_children(d->pass, s, drop_stores, d));
 }
 
-/* Inner ones first: they may be the only readers of outer ones. */
 static const struct tt_stmt *
 drop(void *ctx, const struct tt_stmt *s)
 {
@@ -84,5 +83,10 @@ drop(void *ctx, const struct tt_stmt *s)
 const struct tt_stmt *
 tt_pass_drop_dead(struct pass *p, const struct tt_stmt *s)
 {
-  return drop(p, s);
+  /* Each round may remove the last readers of another one. */
+  for (const struct tt_stmt *was = NULL; s != was;) {
+    was = s;
+    s = drop(p, s);
+  }
+  return s;
 }

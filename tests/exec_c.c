@@ -358,8 +358,7 @@ exec_c(struct tt_arena *arena, int n, const struct exec_case *cases,
   } else if (!error) {
     const char *cc = getenv("CC");
     error = compile(&s, cc && *cc ? cc : "cc",
-                    "-std=gnu11 -O1 -march=native -Wall -Wextra -Werror "
-                    "-Wno-psabi",
+                    "-std=gnu11 -O1 -march=native -Wall -Wextra -Werror",
                     tt_sb_str(&text));
     const char *which = error ? strstr(error, "kernel") : NULL;
     if (which) /* the compiler names the function */

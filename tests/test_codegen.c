@@ -956,7 +956,7 @@ golden_c(struct fix *f, const char *name, struct tt_codegen_options o)
   golden(name, a.s);
   const char *flags = o.vector_bytes == 0
                           ? "-std=c99 -pedantic -Wall -Wextra -Werror -O2"
-                          : "-std=gnu11 -Wall -Wextra -Werror -Wno-psabi -O2";
+                          : "-std=gnu11 -Wall -Wextra -Werror -O2";
   static const char *const compilers[] = {"gcc", "clang"};
   for (int i = 0; i < 2; i++) {
     error = works(compilers[i]) ? exec_compile(f->ar, compilers[i], flags, a.s)

@@ -127,7 +127,7 @@ random_code_keeps_results(void **state)
   const char *count = getenv("TT_RANDOM_COUNT");
   const char *start = getenv("TT_RANDOM_SEED");
   uint64_t seed = start ? strtoull(start, NULL, 10) : 1;
-  uint64_t n = count ? strtoull(count, NULL, 10) : start ? 1 : 600;
+  uint64_t n = count ? strtoull(count, NULL, 10) : start ? 1 : 400;
   uint64_t end = seed + n, skipped = 0;
   while (seed < end) {
     struct tt_arena *ar = tt_arena_new();

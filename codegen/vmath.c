@@ -151,6 +151,7 @@ static const struct {
  *
  * exp(y) = 2^n exp(r), |r| <= ln(2) / 2; t = exp(r) - 1. */
 #define REDUCE(y, round)                                                       \
+  "  /* exp(" y ") = 2^n * exp(r); the low bits of shifted hold n */\n"        \
   "  const V shifted = " y " * %log2e + %" round ";\n"                         \
   "  const V n = shifted - %" round ";\n"                                      \
   "  const V r = " y " - n * %ln2_hi - n * %ln2_lo;\n"                         \
@@ -179,7 +180,8 @@ static const struct {
      "  const V f = (V)((u & %fraction) + %log_low) - %one;\n"
      "%log(p, f)\n"
      "  const V f2 = f * f;\n"
-     "  V r = f * f2 * p + n * %ln2_lo - %half * f2 + f + n * %ln2_hi;\n"
+     "  V r = f * f2 * p + n * %ln2_lo - %half * f2;\n"
+     "  r = r + f + n * %ln2_hi;\n"
      "  r = @select(x < %inf, r, x);\n"
      "  r = @select(x == zero, zero - %inf, r);\n"
      "  *v = (V)((I)r | (x < zero)); /* all ones: NaN */\n"},
@@ -371,6 +373,21 @@ vector_function(struct cprinter *c, size_t which, enum tt_dtype t, int lanes)
   return tt_c_add_helper(c, name, text);
 }
 
+/* The rounding to an integer would be lost where sums may be reassociated or
+ * are kept in more bits: wrong results, with no warning. */
+static void
+refuse_other_rounding(struct cprinter *c)
+{
+  const char *name = "rounding";
+  if (!tt_c_has_helper(c, name))
+    tt_c_add_helper(
+        c, name,
+        "#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || \\\n"
+        "    __FLT_EVAL_METHOD__ == 2\n"
+        "#error \"below, sums must be rounded: no -ffast-math, no x87\"\n"
+        "#endif\n");
+}
+
 const char *
 tt_c_vmath(struct cprinter *c, enum tt_fn fn, enum tt_dtype t, int lanes)
 {
@@ -379,6 +396,7 @@ tt_c_vmath(struct cprinter *c, enum tt_fn fn, enum tt_dtype t, int lanes)
     i++;
   if (i == n || !c->dialect->vectors || (t != TT_F32 && t != TT_F64))
     return NULL;
+  refuse_other_rounding(c);
   const char *vector = vector_function(c, i, t, lanes);
   if (lanes > 1)
     return vector;

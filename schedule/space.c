@@ -198,21 +198,55 @@ longest_reduction(const struct tt_stage *st)
   return best;
 }
 
+struct reading {
+  struct tt_readers *reader;
+  int stage;
+};
+
+static void
+note_load(void *ctx, const struct tt_expr *e)
+{
+  struct reading *r = ctx;
+  if (e->kind != TT_LOAD || e->tensor->id < 0)
+    return;
+  struct tt_readers *t = &r->reader[e->tensor->id];
+  if (t->n == 0 || t->last != r->stage)
+    t->n++;
+  t->last = r->stage;
+}
+
+/* Found once for all: a search by each stage would take quadratic time. */
+static struct tt_readers *
+find_readers(struct tt_arena *arena, const struct tt_program *p)
+{
+  struct reading r = {
+      .reader = TT_ARRAY(arena, struct tt_readers, (size_t)p->ntensors + 1)};
+  for (r.stage = 0; r.stage < p->nstages; r.stage++) {
+    const struct tt_stage *st = p->stages[r.stage];
+    tt_expr_visit(st->value, note_load, &r);
+    if (st->where)
+      tt_expr_visit(st->where, note_load, &r);
+  }
+  return r.reader;
+}
+
+/* The last stage that reads what this one defines, or -1. */
+static int
+last_reader(const struct tt_rules *r, const struct tt_stage *st)
+{
+  const struct tt_readers *t = &r->reader[st->out->id];
+  return t->n > 0 ? t->last : -1;
+}
+
 /* The elementwise stage that alone reads this one, point by point. */
 static int
-find_epilogue(const struct tt_program *p, int stage)
+find_epilogue(const struct tt_rules *r, int stage)
 {
+  const struct tt_program *p = r->program;
   const struct tt_stage *st = p->stages[stage];
-  int reader = -1;
-  for (int i = stage + 1; i < p->nstages; i++)
-    if (tt_expr_uses_tensor(p->stages[i]->value, st->out) ||
-        (p->stages[i]->where &&
-         tt_expr_uses_tensor(p->stages[i]->where, st->out))) {
-      if (reader >= 0)
-        return -1;
-      reader = i;
-    }
-  if (reader < 0 || p->stages[reader]->red != TT_RED_NONE ||
+  int reader = last_reader(r, st);
+  if (reader < 0 || r->reader[st->out->id].n > 1 ||
+      p->stages[reader]->red != TT_RED_NONE ||
       p->stages[reader]->prepare != st->prepare ||
       !tt_reads_pointwise(p->stages[reader], st->out))
     return -1;
@@ -272,7 +306,7 @@ derive_tiled(struct tt_rules *r, struct tt_rule *rule,
              const struct tt_stage *st, const struct tt_access *acc, int nacc)
 {
   rule->kaxis = longest_reduction(st);
-  rule->epilogue = find_epilogue(r->program, rule->stage);
+  rule->epilogue = find_epilogue(r, rule->stage);
   for (int i = 0; i < nacc && rule->noperands < TT_MAX_OPERANDS; i++) {
     bool seen = acc[i].several;
     for (int j = 0; j < rule->noperands; j++)
@@ -354,17 +388,6 @@ derive_reduction(struct tt_rules *r, struct tt_rule *rule,
   rule->k_rw = add_knob(r, rule->stage, "rw", TT_KNOB_FACTOR, n, v, 4);
 }
 
-static int
-last_reader(const struct tt_program *p, int stage)
-{
-  const struct tt_tensor *t = p->stages[stage]->out;
-  for (int i = p->nstages - 1; i > stage; i--)
-    if (tt_expr_uses_tensor(p->stages[i]->value, t) ||
-        (p->stages[i]->where && tt_expr_uses_tensor(p->stages[i]->where, t)))
-      return i;
-  return -1;
-}
-
 static void
 derive(struct tt_rules *r, int stage, double share)
 {
@@ -382,8 +405,7 @@ derive(struct tt_rules *r, int stage, double share)
     rule->k_pack[i] = -1;
   if (st->red == TT_RED_NONE) {
     rule->kind = TT_ELEMENTWISE;
-    rule->consumer =
-        st->out->role == TT_OUTPUT ? -1 : last_reader(r->program, stage);
+    rule->consumer = st->out->role == TT_OUTPUT ? -1 : last_reader(r, st);
     if (rule->open && rule->consumer >= 0)
       rule->k_place = add_choice(r, stage, "place", 4, 0);
     if (rule->open && tt_space_lanes(r, st))
@@ -418,6 +440,7 @@ tt_space_new(struct tt_arena *arena, const struct tt_program *program,
   r->space->knobs = TT_ARRAY(arena, struct tt_knob, MAX_KNOBS);
   r->space->size = 1;
   r->space->rules = r;
+  r->reader = find_readers(arena, program);
   r->trial = tt_schedule_new(arena, program, strict_fp);
   double total = 0;
   for (int i = 0; i < program->nstages; i++)

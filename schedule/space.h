@@ -38,12 +38,18 @@ struct tt_rule {
   int k_place, k_width;
 };
 
+/* The stages that read a tensor: how many, and the last of them. */
+struct tt_readers {
+  int n, last;
+};
+
 struct tt_rules {
   struct tt_arena *arena;
   const struct tt_program *program;
   struct tt_target_model target;
   bool strict_fp;
   struct tt_rule *rule;      /* by stage */
+  struct tt_readers *reader; /* by tensor */
   struct tt_schedule *trial; /* to ask primitives what they would refuse */
   struct tt_space *space;
   int *defaults; /* index of the default value, by knob */

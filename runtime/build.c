@@ -12,8 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/words.h"
@@ -21,6 +23,8 @@
 /* Enough for any sane object, and a stop for the insane ones. */
 #define MAX_OBJECT_BYTES ((int64_t)1 << 30)
 #define MAX_OUTPUT 16384
+#define DIR_PREFIX "tcc-tune-"
+#define STALE_SECONDS 600
 
 struct job {
   struct tt_process *process; /* NULL: free */
@@ -35,6 +39,7 @@ struct tt_builder {
   struct tt_builder_options o;
   struct tt_cpus cpus;
   char *dir, *tmpdir; /* tmpdir: "TMPDIR=dir" */
+  int lock;           /* holds the directory */
   int serial;         /* of files */
   int cpu_seconds;    /* of one build; 0: no limit */
   struct job *jobs;
@@ -209,21 +214,6 @@ tt_compiler_vectors(const char *cc, const char *cflags, int *bytes,
 
 /* ---- the directory ----------------------------------------------------- */
 
-static char *
-make_dir(char **error)
-{
-  const char *base = getenv("TMPDIR");
-  if (!base || base[0] != '/')
-    base = "/tmp";
-  char *dir = tt_format("%s/tcc-tune-XXXXXX", base);
-  if (mkdtemp(dir))
-    return dir;
-  *error =
-      tt_format("cannot make a directory in %s: %s", base, strerror(errno));
-  free(dir);
-  return NULL;
-}
-
 /* Removes what is in the directory `fd` (closed afterwards), and below. */
 static void
 remove_below(int fd)
@@ -254,6 +244,55 @@ remove_dir(const char *dir)
   if (fd >= 0)
     remove_below(fd);
   rmdir(dir);
+}
+
+/* Removes directories of runs that were killed: ours, not young, and with no
+ * process that holds their lock. */
+static void
+sweep(const char *base)
+{
+  DIR *d = opendir(base);
+  if (!d)
+    return;
+  for (struct dirent *e; (e = readdir(d));) {
+    struct stat st;
+    if (strncmp(e->d_name, DIR_PREFIX, strlen(DIR_PREFIX)))
+      continue;
+    int fd = openat(dirfd(d), e->d_name,
+                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+      continue;
+    if (fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
+        st.st_mtime + STALE_SECONDS < time(NULL) &&
+        flock(fd, LOCK_EX | LOCK_NB) == 0) {
+      remove_below(fd); /* closes it */
+      unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
+    } else {
+      close(fd);
+    }
+  }
+  closedir(d);
+}
+
+/* Makes the directory and locks it for as long as *lock is open. */
+static char *
+make_dir(int *lock, char **error)
+{
+  const char *base = getenv("TMPDIR");
+  if (!base || base[0] != '/')
+    base = "/tmp";
+  sweep(base);
+  char *dir = tt_format("%s/" DIR_PREFIX "XXXXXX", base);
+  if (mkdtemp(dir)) {
+    *lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*lock >= 0)
+      flock(*lock, LOCK_SH);
+    return dir;
+  }
+  *error =
+      tt_format("cannot make a directory in %s: %s", base, strerror(errno));
+  free(dir);
+  return NULL;
 }
 
 static bool
@@ -317,6 +356,7 @@ tt_builder_new(const struct tt_builder_options *o, char **error)
   struct tt_builder *b = tt_xmalloc(sizeof *b);
   memset(b, 0, sizeof *b);
   b->o = *o;
+  b->lock = -1;
   b->o.cc = tt_xstrdup(o->cc ? o->cc : "");
   b->o.cflags = tt_xstrdup(o->cflags ? o->cflags : "");
   if (b->o.jobs < 1)
@@ -333,7 +373,7 @@ tt_builder_new(const struct tt_builder_options *o, char **error)
     b->flags = split(b->o.cflags, "the compiler flags", false, error);
   if (b->flags) {
     b->argv = join(b->cc, b->flags, NULL, &b->nfixed);
-    b->dir = make_dir(error);
+    b->dir = make_dir(&b->lock, error);
   }
   if (b->dir) {
     b->tmpdir = tt_format("TMPDIR=%s", b->dir);
@@ -352,6 +392,8 @@ tt_builder_free(struct tt_builder *b)
   tt_builder_cancel(b);
   if (b->dir)
     remove_dir(b->dir);
+  if (b->lock >= 0)
+    close(b->lock);
   free(b->dir);
   free(b->tmpdir);
   free(b->argv);
@@ -410,13 +452,14 @@ tt_builder_start(struct tt_builder *b, int id, const char *source,
                         j->source, "-lm",   NULL};
   memcpy(b->argv + b->nfixed, rest, sizeof rest);
   const char *env[] = {"LC_ALL=C", b->tmpdir, NULL};
+  /* A limit in any case: a pass of the compiler may outlive this program. */
+  int64_t cpu = b->cpu_seconds ? b->cpu_seconds : (int64_t)b->o.timeout + 1;
   struct tt_process_options o = {.argv = b->argv,
                                  .cwd = b->dir,
                                  .env = env,
                                  .timeout = b->o.timeout,
-                                 .limit_cpu = (int64_t)b->o.timeout + 1,
                                  .max_output = MAX_OUTPUT,
-                                 .limit_cpu = b->cpu_seconds,
+                                 .limit_cpu = cpu,
                                  .limit_fsize = MAX_OBJECT_BYTES,
                                  .cpus = b->o.cpus,
                                  .pass_fd = -1};

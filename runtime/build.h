@@ -42,7 +42,8 @@ struct tt_built {
 struct tt_builder;
 
 /* Makes the directory (under $TMPDIR or /tmp) and builds a probe, so that
- * later failures are the candidates'.  NULL and *error, to be freed. */
+ * later failures are the candidates'.  Directories that killed runs left
+ * there are removed.  NULL and *error, to be freed. */
 struct tt_builder *tt_builder_new(const struct tt_builder_options *,
                                   char **error);
 /* Ends all builds, removes the directory. NULL is ignored. */

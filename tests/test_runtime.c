@@ -314,6 +314,45 @@ test_build(void **state)
   assert_int_equal(access(dir, F_OK), -1);
 }
 
+/* What a killed run left behind goes; what is alive or young stays. */
+static void
+test_build_sweep(void **state)
+{
+  (void)state;
+  char base[] = "/tmp/tt-test-XXXXXX", path[3][80], file[96];
+  char *old = getenv("TMPDIR") ? strdup(getenv("TMPDIR")) : NULL;
+  static const char *const names[] = {"tcc-tune-aaaaaa", "tcc-tune-bbbbbb",
+                                      "other"};
+  struct timespec past[2] = {{1000000, 0}, {1000000, 0}};
+  assert_non_null(mkdtemp(base));
+  setenv("TMPDIR", base, 1);
+  for (int i = 0; i < 3; i++) {
+    snprintf(path[i], sizeof path[i], "%s/%s", base, names[i]);
+    assert_int_equal(mkdir(path[i], 0700), 0);
+  }
+  snprintf(file, sizeof file, "%s/c1.so", path[0]);
+  fclose(fopen(file, "w"));
+  struct tt_builder *a = builder("cc", "", 1, 20);
+  utimensat(AT_FDCWD, path[0], past, 0);
+  utimensat(AT_FDCWD, path[2], past, 0);
+  utimensat(AT_FDCWD, tt_builder_dir(a), past, 0);
+  struct tt_builder *b = builder("cc", "", 1, 20);
+  assert_int_equal(access(path[0], F_OK), -1);
+  assert_int_equal(access(path[1], F_OK), 0);
+  assert_int_equal(access(path[2], F_OK), 0);
+  assert_int_equal(access(tt_builder_dir(a), F_OK), 0);
+  tt_builder_free(a);
+  tt_builder_free(b);
+  assert_int_equal(rmdir(path[1]), 0);
+  assert_int_equal(rmdir(path[2]), 0);
+  assert_int_equal(rmdir(base), 0);
+  if (old)
+    setenv("TMPDIR", old, 1);
+  else
+    unsetenv("TMPDIR");
+  free(old);
+}
+
 static void
 test_build_slow(void **state)
 {
@@ -1182,6 +1221,7 @@ main(int argc, char **argv)
                                      cmocka_unit_test(test_process_several),
                                      cmocka_unit_test(test_process_late),
                                      cmocka_unit_test(test_build),
+                                     cmocka_unit_test(test_build_sweep),
                                      cmocka_unit_test(test_build_slow),
                                      cmocka_unit_test(test_build_broken),
                                      cmocka_unit_test(test_target),

@@ -71,11 +71,14 @@ endif
 
 # runtime: processes, builds, the runner
 if HAVE_CMOCKA
-check_PROGRAMS += tests/test_runtime
-TESTS += tests/test_runtime
-tests_test_runtime_SOURCES = tests/test_runtime.c
+check_PROGRAMS += tests/test_runtime tests/test_runner
+TESTS += tests/test_runtime tests/test_runner
+tests_test_runtime_SOURCES = tests/test_runtime.c tests/building.h
 tests_test_runtime_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_runtime_LDADD = runtime/libruntime.a ir/libir.a $(CMOCKA_LIBS)
+tests_test_runner_SOURCES = tests/test_runner.c tests/building.h
+tests_test_runner_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_runner_LDADD = runtime/libruntime.a ir/libir.a $(CMOCKA_LIBS)
 endif
 
 # measurement: schedules to times

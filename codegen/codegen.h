@@ -15,13 +15,11 @@ struct tt_codegen_options {
   int vector_bytes; /* 16, 32, 64; 0: --vector=none, plain loops */
   bool c99;         /* --std=c99: no GNU extension at all */
   enum tt_workspace workspace;
-  const char *banner; /* text of the comment at the top, without comment
-                         marks; NULL: none */
-  bool entry;         /* also print `void NAME_entry(void **args)`, which
-                         calls NAME_prepare and NAME with pointers in order:
-                         inputs, weights, outputs, prepared, workspace, (then
-                         calls of the runner: see runtime/runner.h) */
-  const char *name;   /* function name; NULL: the program's */
+  bool entry;       /* also print `void NAME_entry(void **args)`, which
+                       calls NAME_prepare and NAME with pointers in order:
+                       inputs, weights, outputs, prepared, workspace, (then
+                       calls of the runner: see runtime/runner.h) */
+  const char *name; /* function name; NULL: the program's */
 };
 
 /* The sizes that are known once the nest is planned. */

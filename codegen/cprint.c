@@ -493,28 +493,6 @@ tt_c_kernel(struct tt_arena *arena, const struct tt_nest *nest,
   return NULL;
 }
 
-/* The comment at the top of a file. */
-static void
-print_banner(const char *text, struct tt_sb *out)
-{
-  tt_sb_add(out, "/*");
-  for (const char *line = text; *line;) {
-    size_t n = strcspn(line, "\n");
-    if (line != text)
-      tt_sb_add(out, " *");
-    if (n > 0)
-      tt_sb_putc(out, ' ');
-    for (size_t i = 0; i < n; i++) {
-      tt_sb_putc(out, line[i]);
-      if (line[i] == '*' && line[i + 1] == '/') /* must not end here */
-        tt_sb_putc(out, ' ');
-    }
-    tt_sb_putc(out, '\n');
-    line += n + (line[n] == '\n');
-  }
-  tt_sb_add(out, " */\n");
-}
-
 const char *
 tt_codegen_c(struct tt_arena *arena, const struct tt_nest *nest,
              const struct tt_codegen_options *options,
@@ -522,8 +500,6 @@ tt_codegen_c(struct tt_arena *arena, const struct tt_nest *nest,
 {
   struct tt_sb text = {0};
   const char *error = tt_c_kernel(arena, nest, options, false, sizes, &text);
-  if (!error && options->banner)
-    print_banner(options->banner, out);
   if (!error)
     tt_sb_add(out, tt_sb_str(&text));
   tt_sb_free(&text);

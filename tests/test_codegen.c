@@ -976,8 +976,7 @@ test_golden_product(void **state)
   lower(&f, make_product(&f, 64, true));
   golden_c(&f, "matmul.c",
            (struct tt_codegen_options){.vector_bytes = 64,
-                                       .workspace = TT_WS_STATIC,
-                                       .banner = "matmul\n\nA banner."});
+                                       .workspace = TT_WS_STATIC});
   golden_c(&f, "matmul_none.c",
            (struct tt_codegen_options){.workspace = TT_WS_ARG});
   tt_arena_free(f.ar);

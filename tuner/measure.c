@@ -84,7 +84,6 @@ print(struct tt_measurer *m, const struct tt_schedule *schedule,
     return error ? error : "it cannot be lowered";
   snprintf(c->symbol, sizeof c->symbol, "k%d_entry", m->serial);
   o.name = tt_arena_printf(m->scratch, "k%d", m->serial++);
-  o.banner = NULL;
   o.entry = true;
   error = tt_codegen_c(m->scratch, &nest, &o, &sizes, out);
   c->prepared = sizes.prepared_bytes;

@@ -1,7 +1,3 @@
-/* matmul
- *
- * A banner.
- */
 #include <stddef.h>
 
 typedef float f32x16u __attribute__((vector_size(64), aligned(4), may_alias));

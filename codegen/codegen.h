@@ -19,6 +19,8 @@ struct tt_codegen_options {
                        calls NAME_prepare and NAME with pointers in order:
                        inputs, weights, outputs, prepared, workspace, (then
                        calls of the runner: see runtime/runner.h) */
+  bool naive;       /* the loops as they stand, as a person would write them:
+                       what others are measured against */
   const char *name; /* function name; NULL: the program's */
 };
 

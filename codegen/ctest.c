@@ -94,7 +94,8 @@ print_plain(struct tt_arena *arena, const struct tt_program *p,
             struct tt_codegen_options *po, struct tt_code_sizes *sizes,
             struct tt_sb *out)
 {
-  *po = (struct tt_codegen_options){.c99 = true, .workspace = TT_WS_STATIC};
+  *po = (struct tt_codegen_options){
+      .c99 = true, .workspace = TT_WS_STATIC, .naive = true};
   po->name = tt_arena_printf(arena, "%s_plain", kernel_name(p, o));
   return tt_c_kernel(arena, plain, po, true, sizes, out);
 }

@@ -13,6 +13,7 @@ struct pass {
 };
 
 /* Each takes a statement and returns an equal one. */
+const struct tt_stmt *tt_pass_partition(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_vectorize(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_unroll(struct pass *, const struct tt_stmt *);
 /* Gives every TT_ALLOC a tensor of its own. */

@@ -8,8 +8,10 @@
 static const struct tt_stmt *
 run_passes(struct pass *p, const struct tt_stmt *s)
 {
-  s = tt_pass_vectorize(p, s); /* vector loops become straight code */
-  s = tt_pass_unroll(p, s);    /* unrolled loops are written out */
+  if (!p->options->naive)
+    s = tt_pass_partition(p, s); /* borders apart from the interior */
+  s = tt_pass_vectorize(p, s);   /* vector loops become straight code */
+  s = tt_pass_unroll(p, s);      /* unrolled loops are written out */
   if (p->error)
     return s;
   s = tt_pass_unique_locals(p, s);

@@ -135,19 +135,43 @@ tt_reads_pointwise(const struct tt_stage *st, const struct tt_tensor *tensor)
 struct smooth {
   struct tt_arena *ar;
   const struct tt_var *var;
+  bool borders; /* clamps and conditions that the interior is free of pass */
 };
 
 static bool smooth(struct smooth *s, const struct tt_expr *e);
 
 static bool
+smooth_index(struct smooth *s, const struct tt_expr *e)
+{
+  int64_t coef;
+  if (tt_affine_coef(s->ar, e, s->var, &coef))
+    return true;
+  return s->borders && e->kind == TT_BINARY &&
+         (e->op == TT_MIN || e->op == TT_MAX || e->op == TT_ADD ||
+          e->op == TT_SUB) &&
+         smooth_index(s, e->a) && smooth_index(s, e->b);
+}
+
+static bool
 smooth_load(struct smooth *s, const struct tt_expr *e)
 {
-  for (int d = 0; d < e->nargs; d++) {
-    int64_t coef;
-    if (!tt_affine_coef(s->ar, e->args[d], s->var, &coef))
+  for (int d = 0; d < e->nargs; d++)
+    if (!smooth_index(s, e->args[d]))
       return false;
-  }
   return true;
+}
+
+static bool
+smooth_condition(struct smooth *s, const struct tt_expr *c)
+{
+  if (!tt_expr_uses_var(c, s->var))
+    return true;
+  if (!s->borders || c->kind != TT_BINARY)
+    return false;
+  if (c->op == TT_AND || c->op == TT_OR)
+    return smooth_condition(s, c->a) && smooth_condition(s, c->b);
+  return c->a->type.dtype == TT_I64 && c->op != TT_EQ && c->op != TT_NE &&
+         smooth_index(s, c->a) && smooth_index(s, c->b);
 }
 
 static bool
@@ -160,7 +184,7 @@ smooth(struct smooth *s, const struct tt_expr *e)
   if (e->kind == TT_SELECT) {
     if (e->a->kind == TT_LOAD && tt_padding_value(s->ar, e, e->a->tensor))
       return smooth_load(s, e->a);
-    if (tt_expr_uses_var(e->c, s->var))
+    if (!smooth_condition(s, e->c))
       return false;
   }
   for (int i = 0; i < e->nargs; i++)
@@ -172,10 +196,10 @@ smooth(struct smooth *s, const struct tt_expr *e)
 bool
 tt_vectorizes(struct tt_arena *ar, const struct tt_stage *st,
               const struct tt_expr *value, const struct tt_expr *where,
-              int axis)
+              int axis, bool borders)
 {
-  struct smooth s = {ar, axis_var(st, axis)};
-  return smooth(&s, value) && (!where || !tt_expr_uses_var(where, s.var));
+  struct smooth s = {ar, axis_var(st, axis), borders};
+  return smooth(&s, value) && (!where || smooth_condition(&s, where));
 }
 
 static void

@@ -27,10 +27,11 @@ int tt_widest_type(const struct tt_stage *);
 bool tt_reads_pointwise(const struct tt_stage *, const struct tt_tensor *);
 /* Can the loop over a spatial axis become vectors without falling apart: is
  * every read affine in it, and no condition dependent on it but those that a
- * padded copy removes? */
+ * padded copy removes?  `borders`: clamps and conditions that hold in the
+ * interior pass, too. */
 bool tt_vectorizes(struct tt_arena *, const struct tt_stage *,
                    const struct tt_expr *value, const struct tt_expr *where,
-                   int axis);
+                   int axis, bool borders);
 /* Points times operations: a measure of the work of a stage. */
 double tt_stage_work(const struct tt_stage *);
 /* Pack an operand of a tiled stage.  `order` holds its n loops outermost

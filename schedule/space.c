@@ -131,7 +131,7 @@ find_axes(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st,
   for (int a = 0; a < st->nspatial; a++) {
     score[a] = -1;
     if (!lanes || tt_space_extent(st, a) < (lanes < 8 ? 2 : lanes / 4) ||
-        !tt_vectorizes(r->arena, st, st->value, st->where, a))
+        !tt_vectorizes(r->arena, st, st->value, st->where, a, false))
       continue;
     int unit = a == st->nspatial - 1, bad = 0;
     for (int i = 0; i < nacc; i++) {

@@ -144,7 +144,7 @@ apply_tiled(struct apply *ap, const struct tt_rule *rule)
     order[n++] = vi;
     if (!tt_reorder(s, o, n, order) || !tt_compute_at(s, st, o, at))
       return false;
-    if (tt_vectorizes(s->arena, os->stage, os->value, os->where, t.v)) {
+    if (tt_vectorizes(s->arena, os->stage, os->value, os->where, t.v, true)) {
       int64_t wide = min64(t.nc, 4 * t.lanes);
       int evo, evi = split(ap, o, vi, wide, "_v", &evo);
       if (evi < 0 || !tt_vectorize(s, o, evi, t.lanes))
@@ -282,7 +282,8 @@ tile_elementwise(struct apply *ap, int stage, int64_t width)
   int last = st->nspatial - 1;
   int64_t e = tt_space_extent(st, last);
   const struct tt_stage_schedule *ss = &ap->s->stages[stage];
-  if (e < 2 || !tt_vectorizes(ap->s->arena, st, ss->value, ss->where, last))
+  if (e < 2 ||
+      !tt_vectorizes(ap->s->arena, st, ss->value, ss->where, last, true))
     return true;
   int outer,
       inner = split(ap, stage, last, min64(e, lanes * width), "_v", &outer);

@@ -85,6 +85,7 @@ print(struct tt_measurer *m, const struct tt_schedule *schedule,
   snprintf(c->symbol, sizeof c->symbol, "k%d_entry", m->serial);
   o.name = tt_arena_printf(m->scratch, "k%d", m->serial++);
   o.entry = true;
+  o.naive = !schedule;
   error = tt_codegen_c(m->scratch, &nest, &o, &sizes, out);
   c->prepared = sizes.prepared_bytes;
   c->workspace = o.workspace == TT_WS_ARG ? sizes.workspace_bytes : 0;

@@ -64,6 +64,20 @@ split(const char *line, const char *what, bool need, char **error)
   return words;
 }
 
+/* The command's program, where it is a relative path: compilers run in
+ * another folder than the one it is relative to. */
+static void
+make_absolute(char **words)
+{
+  char *path = strchr(words[0], '/') && words[0][0] != '/'
+                   ? realpath(words[0], NULL)
+                   : NULL;
+  if (path) {
+    free(words[0]);
+    words[0] = path;
+  }
+}
+
 /* words of cc + words of cflags + extra, on the heap, ended by NULL. */
 static const char **
 join(char **cc, char **flags, const char *const *extra, int *nfixed)
@@ -369,6 +383,8 @@ tt_builder_new(const struct tt_builder_options *o, char **error)
   memset(b->jobs, 0, (size_t)b->o.jobs * sizeof *b->jobs);
   *error = NULL;
   b->cc = split(b->o.cc, "the compiler command", true, error);
+  if (b->cc)
+    make_absolute(b->cc);
   if (b->cc)
     b->flags = split(b->o.cflags, "the compiler flags", false, error);
   if (b->flags) {

@@ -17,24 +17,39 @@
 /* Longest a candidate may run in all; a slower one is no candidate. */
 #define CANDIDATE_SECONDS 10
 
-static volatile sig_atomic_t interrupted;
+/* Signals that come so soon after the first one are the same wish: timeout(1)
+ * sends its signal twice. */
+#define SAME_SIGNAL_SECONDS 0.5
 
+static volatile sig_atomic_t interrupted;
+static double interrupted_at;
+
+/* The first signal stops the search; a later one ends the program as it
+ * always would. */
 static void
 on_signal(int number)
 {
-  (void)number;
-  interrupted = 1;
+  double now = tt_now();
+  if (!interrupted) {
+    interrupted = 1;
+    interrupted_at = now;
+  } else if (now - interrupted_at > SAME_SIGNAL_SECONDS) {
+    signal(number, SIG_DFL);
+    raise(number);
+  }
 }
 
-/* The first signal stops the search; a second one ends the program as it
- * always would. */
 static void
 catch_signals(void)
 {
-  struct sigaction a = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+  /* All are held back while one is handled. */
+  struct sigaction a = {.sa_handler = on_signal}, old;
+  sigfillset(&a.sa_mask);
   sigaction(SIGINT, &a, NULL);
   sigaction(SIGTERM, &a, NULL);
-  sigaction(SIGHUP, &a, NULL);
+  /* Under nohup the end of the terminal is no reason to stop. */
+  if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+    sigaction(SIGHUP, &a, NULL);
 }
 
 /* A history that was asked for must work; the one of the cache folder may be

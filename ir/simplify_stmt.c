@@ -102,6 +102,19 @@ simp_if(struct tt_simp *s, const struct tt_stmt *st)
   return tt_if(s->arena, cond, body, other);
 }
 
+/* Is this the element that is stored to (x += 0, at a border)? */
+static bool
+is_itself(const struct tt_tensor *t, int n, const struct tt_expr *const *idx,
+          const struct tt_expr *value)
+{
+  if (value->kind != TT_LOAD || value->tensor != t)
+    return false;
+  for (int i = 0; i < n; i++)
+    if (!tt_expr_equal(value->args[i], idx[i]))
+      return false;
+  return true;
+}
+
 static const struct tt_stmt *
 simp_store(struct tt_simp *s, const struct tt_stmt *st)
 {
@@ -116,7 +129,10 @@ simp_store(struct tt_simp *s, const struct tt_stmt *st)
   for (int i = 0; i < st->nidx; i++)
     if (idx[i]->kind == TT_BROADCAST && lanes > 1)
       idx[i] = idx[i]->a;
-  return tt_store(s->arena, st->tensor, st->nidx, idx, tt_simp(s, st->value));
+  const struct tt_expr *value = tt_simp(s, st->value);
+  if (is_itself(st->tensor, st->nidx, idx, value))
+    return tt_seq(s->arena, 0, NULL);
+  return tt_store(s->arena, st->tensor, st->nidx, idx, value);
 }
 
 static const struct tt_stmt *

@@ -303,12 +303,14 @@ open_program(struct cprinter *c, const struct tt_program *p,
   if (error)
     return error;
   tt_sb_putc(&c->body, '\n');
-  bool random = false;
-  for (int i = 0; i < p->ntensors; i++)
-    random = random || p->tensors[i]->role == TT_INPUT ||
-             p->tensors[i]->role == TT_WEIGHT;
+  bool random = false, arrays = o->workspace == TT_WS_ARG;
+  for (int i = 0; i < p->ntensors; i++) {
+    const struct tt_tensor *t = p->tensors[i];
+    random = random || (is_param(t) && t->role != TT_OUTPUT);
+    arrays = arrays || is_param(t);
+  }
   tt_sb_add(&c->body, random ? generator : "");
-  tt_sb_add(&c->body, allocator);
+  tt_sb_add(&c->body, arrays ? allocator : "");
   return NULL;
 }
 

@@ -331,11 +331,12 @@ tt_c_lane_helper(struct cprinter *c, const struct tt_expr *e)
   const char *b =
       n > 1 ? tt_arena_printf(c->arena, "  const %s tt_b = (y);\n", types[1])
             : "";
-  const char *body = tt_arena_printf(c->arena,
-                                     "  const %s tt_a = (x);\n%s  %s tt_r = {0};\n"
-                                     "  for (int tt_i = 0; tt_i < %d; tt_i++)\n"
-                                     "    tt_r[tt_i] = %s;\n  tt_r;\n",
-                                     types[0], b, result, lanes, value);
+  const char *body =
+      tt_arena_printf(c->arena,
+                      "  const %s tt_a = (x);\n%s  %s tt_r = {0};\n"
+                      "  for (int tt_i = 0; tt_i < %d; tt_i++)\n"
+                      "    tt_r[tt_i] = %s;\n  tt_r;\n",
+                      types[0], b, result, lanes, value);
   return tt_c_add_helper(
       c, name, tt_c_vector_macro(c, name, n > 1 ? "x, y" : "x", body));
 }

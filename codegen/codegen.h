@@ -15,10 +15,12 @@ struct tt_codegen_options {
   int vector_bytes; /* 16, 32, 64; 0: --vector=none, plain loops */
   bool c99;         /* --std=c99: no GNU extension at all */
   enum tt_workspace workspace;
-  bool entry;       /* also print `void NAME_entry(void **args)`, which
-                       calls NAME_prepare and NAME with pointers in order:
-                       inputs, weights, outputs, prepared, workspace, (then
-                       calls of the runner: see runtime/runner.h) */
+  /* Also print `void NAME_entry(void **args, int what)` for a runner: what 0
+   * calls NAME_prepare (nothing without weights), 1 calls NAME, with args[] =
+   * inputs, weights, outputs (each in order of declaration), prepared,
+   * workspace; the sizes of the last two are in tt_code_sizes.  Static names
+   * then carry NAME, so that a file can hold several kernels. */
+  bool entry;
   bool naive;       /* the loops as they stand, as a person would write them:
                        what others are measured against */
   const char *name; /* function name; NULL: the program's */

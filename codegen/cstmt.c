@@ -8,6 +8,7 @@
 #include "codegen/cprint.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,9 +43,9 @@ break_at(const char *s, size_t room)
   int depth = 0, least = INT_MAX;
   for (size_t i = 0; s[i] && (i <= room || !any); i++) {
     depth += strchr("([{", s[i]) ? 1 : strchr(")]}", s[i]) ? -1 : 0;
-    if (s[i] == ' ' && i > room / 3)
+    if (s[i] == ' ' && i > room / 6)
       any = i;
-    if (i > room / 3 && i <= room && depth <= least && good_break(s, i)) {
+    if (i > room / 6 && i <= room && depth <= least && good_break(s, i)) {
       best = i;
       least = depth;
     }
@@ -86,8 +87,23 @@ tt_c_comment(struct cprinter *c, const char *text)
   for (char *p = safe; *p; p++)
     if (*p == '\n')
       *p = ' ';
-  indent(c, 2 * c->depth);
-  tt_sb_printf(&c->body, "/* %s */\n", safe);
+  int in = 2 * c->depth;
+  size_t room = in < WIDTH - 40 ? (size_t)(WIDTH - in - 3) : 40;
+  const char *open = "/* ";
+  for (const char *s = safe;; open = " * ") {
+    size_t len = strlen(s), n = len;
+    if (len > room)
+      for (n = room; n > room / 2 && s[n] != ' '; n--)
+        ;
+    indent(c, in);
+    tt_sb_add(&c->body, open);
+    tt_sb_addn(&c->body, s, n);
+    if (n == len)
+      break;
+    tt_sb_putc(&c->body, '\n');
+    s += n + (s[n] == ' ');
+  }
+  tt_sb_add(&c->body, " */\n");
 }
 
 /* ---- variables -------------------------------------------------------- */
@@ -289,6 +305,15 @@ stored_value(struct cprinter *c, const struct tt_tensor *t,
   return tt_c_expr(c, v, PREC_ANY);
 }
 
+static bool
+is_zero_vector(const struct tt_expr *v)
+{
+  if (v->kind != TT_BROADCAST)
+    return false;
+  return (v->a->kind == TT_INT && v->a->ival == 0) ||
+         (v->a->kind == TT_FLT && v->a->fval == 0 && !signbit(v->a->fval));
+}
+
 static void
 print_store(struct cprinter *c, const struct tt_stmt *s)
 {
@@ -298,8 +323,9 @@ print_store(struct cprinter *c, const struct tt_stmt *s)
   if (tt_is_register(t) && is_pending(c, t)) {
     const char *qualifier = find_pending(c, t).once ? "const " : "";
     not_pending(c, t);
-    tt_c_line(c, "%s%s %s = %s;", qualifier, variable_type(c, t), left,
-              stored_value(c, t, s->value));
+    const char *value =
+        is_zero_vector(s->value) ? "{0}" : stored_value(c, t, s->value);
+    tt_c_line(c, "%s%s %s = %s;", qualifier, variable_type(c, t), left, value);
   } else if (can_update(s, &rest)) {
     /* a broadcast may stay a scalar beside the vector */
     const struct tt_expr *r =

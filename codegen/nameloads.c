@@ -33,9 +33,11 @@ enum { BUCKETS = 1024 };
 struct table {
   struct pass *pass;
   TT_VEC(struct entry) entries;
+  TT_VEC(const struct tt_tensor *) stored; /* in the run, for lookups only */
+  TT_VEC(int) changing; /* entries that are valid and read one of these */
   int bucket[BUCKETS];
   int now; /* the store that is being looked at */
-  int names;
+  TT_VEC(int) named;
 };
 
 /* ---- lookup ----------------------------------------------------------- */
@@ -136,6 +138,37 @@ is_candidate(const struct tt_expr *e)
   return found;
 }
 
+static int
+by_address(const void *x, const void *y)
+{
+  const struct tt_tensor *a = *(const struct tt_tensor *const *)x;
+  const struct tt_tensor *b = *(const struct tt_tensor *const *)y;
+  return a < b ? -1 : a > b;
+}
+
+struct change {
+  const struct table *table;
+  bool found;
+};
+
+static void
+find_change(void *ctx, const struct tt_expr *e)
+{
+  struct change *c = ctx;
+  if (e->kind == TT_LOAD && !c->found)
+    c->found =
+        bsearch(&e->tensor, c->table->stored.items, (size_t)c->table->stored.n,
+                sizeof e->tensor, by_address) != NULL;
+}
+
+static bool
+may_change(const struct table *t, const struct tt_expr *e)
+{
+  struct change c = {t, false};
+  tt_expr_visit(e, find_change, &c);
+  return c.found;
+}
+
 /* ---- counting --------------------------------------------------------- */
 
 static void count(struct table *t, const struct tt_expr *e);
@@ -171,6 +204,8 @@ count(struct table *t, const struct tt_expr *e)
     struct entry n = {
         e, h, t->bucket[h % BUCKETS], t->now, INT32_MAX, 1, height(e), NULL};
     t->bucket[h % BUCKETS] = t->entries.n;
+    if (may_change(t, e))
+      TT_PUSH(t->changing, t->entries.n);
     TT_PUSH(t->entries, n);
   }
   count_operands(t, e);
@@ -180,11 +215,15 @@ count(struct table *t, const struct tt_expr *e)
 static void
 invalidate(struct table *t, const struct tt_tensor *tensor)
 {
-  for (int i = 0; i < t->entries.n; i++) {
-    struct entry *x = &t->entries.items[i];
-    if (x->last == INT32_MAX && tt_expr_uses_tensor(x->expr, tensor))
+  int n = 0;
+  for (int i = 0; i < t->changing.n; i++) {
+    struct entry *x = &t->entries.items[t->changing.items[i]];
+    if (tt_expr_uses_tensor(x->expr, tensor))
       x->last = t->now;
+    else
+      t->changing.items[n++] = t->changing.items[i];
   }
+  t->changing.n = n;
 }
 
 /* ---- naming ----------------------------------------------------------- */
@@ -238,7 +277,7 @@ keep_range(struct tt_tensor *v, const struct tt_expr *e)
 static void
 give_names(struct table *t)
 {
-  for (int i = 0; i < t->entries.n && t->names < MAX_NAMES; i++) {
+  for (int i = 0; i < t->entries.n && t->named.n < MAX_NAMES; i++) {
     struct entry *x = &t->entries.items[i];
     if (x->count < 2)
       continue;
@@ -252,7 +291,7 @@ give_names(struct table *t)
     v->id = -1;
     keep_range(v, x->expr);
     x->name = v;
-    t->names++;
+    TT_PUSH(t->named, i);
   }
 }
 
@@ -331,9 +370,9 @@ static int
 entries_of(const struct table *t, int i, const struct entry **out)
 {
   int n = 0;
-  for (int k = 0; k < t->entries.n; k++) {
-    const struct entry *x = &t->entries.items[k];
-    if (!x->name || x->first != i)
+  for (int k = 0; k < t->named.n; k++) {
+    const struct entry *x = &t->entries.items[t->named.items[k]];
+    if (x->first != i)
       continue;
     int at = n++;
     for (; at > 0 && out[at - 1]->height < x->height; at--)
@@ -370,6 +409,9 @@ name_run(struct pass *p, int n, const struct tt_stmt *const *run)
   t->pass = p;
   for (int i = 0; i < BUCKETS; i++)
     t->bucket[i] = -1;
+  for (int i = 0; i < n; i++)
+    TT_PUSH(t->stored, run[i]->tensor);
+  qsort(t->stored.items, (size_t)n, sizeof *t->stored.items, by_address);
   for (int i = 0; i < n; i++, t->now++) {
     for (int d = 0; d < run[i]->nidx; d++)
       count(t, run[i]->idx[d]);
@@ -378,8 +420,11 @@ name_run(struct pass *p, int n, const struct tt_stmt *const *run)
   }
   give_names(t);
   const struct tt_stmt *r =
-      t->names > 0 ? rebuild(t, n, run) : tt_seq(p->arena, n, run);
+      t->named.n > 0 ? rebuild(t, n, run) : tt_seq(p->arena, n, run);
   free(t->entries.items);
+  free(t->stored.items);
+  free(t->changing.items);
+  free(t->named.items);
   return r;
 }
 

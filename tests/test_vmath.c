@@ -3,7 +3,7 @@
  *
  * The kernel is printed as for a user, compiled with several sets of flags
  * and loaded.  Of the bit patterns of f32 one in 4099 is tried; with
- * TT_EXHAUSTIVE=1 all are, which takes minutes; there the kernel for f64
+ * TT_EXHAUSTIVE=1 all are, which takes half an hour; there the kernel for f64
  * serves as the reference, itself tested against long double.  CC names the
  * compiler, TT_VERBOSE=1 prints the largest errors.
  */
@@ -82,7 +82,7 @@ build_one(struct built *b, int w, enum tt_dtype t, const char *cc,
           const char *flags)
 {
   struct tt_sb text = {0}, cmd = {0};
-  char path[64];
+  char path[64], so[64];
   print_kernel(t, widths[w], &text);
   snprintf(path, sizeof path, "%s/%d.c", b->dir, w);
   FILE *f = fopen(path, "w");
@@ -101,18 +101,22 @@ build_one(struct built *b, int w, enum tt_dtype t, const char *cc,
                "%s -std=gnu11 %s -Wall -Wextra -Werror -fPIC "
                "-shared -o %s/%d.so %s",
                cc, flags, b->dir, w, path);
-  if (system(tt_sb_str(&cmd)) != 0)
-    fail_msg("failed: %s", tt_sb_str(&cmd));
-  snprintf(path, sizeof path, "%s/%d.so", b->dir, w);
-  b->lib[w] = dlopen(path, RTLD_NOW);
+  bool compiled = system(tt_sb_str(&cmd)) == 0;
+  snprintf(so, sizeof so, "%s/%d.so", b->dir, w);
+  b->lib[w] = compiled ? dlopen(so, RTLD_NOW) : NULL;
+  unlink(path);
+  unlink(so);
   if (!b->lib[w])
-    fail_msg("%s", dlerror());
+    rmdir(b->dir);
+  if (!b->lib[w])
+    fail_msg("%s", compiled ? dlerror() : tt_sb_str(&cmd));
   *(void **)&b->run[w] = dlsym(b->lib[w], "vmath");
   assert_non_null(b->run[w]);
   tt_sb_free(&text);
   tt_sb_free(&cmd);
 }
 
+/* Leaves no file, whatever fails. */
 static void
 build(struct built *b, enum tt_dtype t, const char *cc, const char *flags)
 {
@@ -121,20 +125,14 @@ build(struct built *b, enum tt_dtype t, const char *cc, const char *flags)
   assert_non_null(mkdtemp(b->dir));
   for (int w = 0; w < NWIDTHS; w++)
     build_one(b, w, t, cc, flags);
+  rmdir(b->dir);
 }
 
 static void
 unbuild(struct built *b)
 {
-  char path[64];
-  for (int w = 0; w < NWIDTHS; w++) {
+  for (int w = 0; w < NWIDTHS; w++)
     dlclose(b->lib[w]);
-    snprintf(path, sizeof path, "%s/%d.so", b->dir, w);
-    unlink(path);
-    snprintf(path, sizeof path, "%s/%d.c", b->dir, w);
-    unlink(path);
-  }
-  rmdir(b->dir);
 }
 
 /* ---- what is right ------------------------------------------------------ */
@@ -381,10 +379,12 @@ try_f64(const char *cc, const char *flags)
       0.34657359027997264,
   };
   enum { NEDGES = sizeof edges / sizeof *edges };
+  if (LDBL_MANT_DIG < 64) /* nothing to compare with */
+    skip();
   struct built lib;
   struct block b;
   uint64_t state = 1;
-  int blocks = getenv("TT_EXHAUSTIVE") ? 60000 : 60;
+  int blocks = getenv("TT_EXHAUSTIVE") ? 6000 : 60;
   build(&lib, TT_F64, cc, flags);
   block_new(&b, TT_F64);
   for (int n = 0; n < blocks; n++) {
@@ -458,12 +458,14 @@ test_fast_math(void **state)
   assert_int_equal(write(fd, text.s, text.len), text.len);
   close(fd);
   tt_sb_printf(&cmd, "%s -fsyntax-only %s", compiler(), path);
-  assert_int_equal(system(tt_sb_str(&cmd)), 0);
+  int plain = system(tt_sb_str(&cmd));
   tt_sb_clear(&cmd);
   tt_sb_printf(&cmd, "%s -ffast-math -fsyntax-only %s 2>/dev/null", compiler(),
                path);
-  assert_int_not_equal(system(tt_sb_str(&cmd)), 0);
+  int fast = system(tt_sb_str(&cmd));
   unlink(path);
+  assert_int_equal(plain, 0);
+  assert_int_not_equal(fast, 0);
   tt_sb_free(&text);
   tt_sb_free(&cmd);
 }

@@ -1,10 +1,11 @@
 /* exp, log, tanh, sigmoid, erf and rsqrt as straight code over GNU vectors.
  *
- * A file that tcc-tune writes calls no library from a vector loop: a call
- * there would take the vector apart.  Every function is one template in
- * which the element type and the number of lanes are filled in.  There are no
- * branches; special values are blended in.  The scalar form wraps a vector
- * of one lane, so what an element becomes does not depend on the schedule.
+ * A call of the library would take the vector apart.  (sqrt, which must be
+ * correctly rounded, and pow still go lane by lane.)  Every function is one
+ * template in which the element type and the number of lanes are filled in.
+ * There are no branches; special values are blended in.  The scalar form wraps
+ * a vector of one lane, so what an element becomes does not depend on the
+ * schedule.
  *
  * All are within 2 ulp of the exact value, whether or not the compiler joins
  * multiplications and additions into one rounding: products that must be

@@ -437,6 +437,31 @@ copy_region(struct tt_inst *in, int cache)
   return st;
 }
 
+struct fixity {
+  const bool *fixed;
+  bool all;
+};
+
+static void
+check_fixed(void *ctx, const struct tt_expr *e)
+{
+  struct fixity *f = ctx;
+  if (e->kind == TT_LOAD)
+    f->all = f->all && e->tensor->id >= 0 && f->fixed[e->tensor->id];
+}
+
+/* A copy at root of what is the same on every call is made once. */
+static bool
+fills_ahead(const struct tt_inst *in, const struct tt_cache_read *c)
+{
+  if (!in->root || c->loop != TT_OUTSIDE || !in->lw->fixed)
+    return false;
+  struct fixity f = {in->lw->fixed, in->lw->fixed[c->tensor->id]};
+  if (c->access)
+    tt_expr_visit(c->access, check_fixed, &f);
+  return f.all;
+}
+
 static void
 fill_here(struct tt_inst *in, int cache, struct top *top)
 {
@@ -465,13 +490,23 @@ fill_here(struct tt_inst *in, int cache, struct top *top)
     local->hi = c->tensor->hi;
   }
   in->cache[cache] = local;
-  TT_PUSH(top->locals, in->cache[cache]);
   struct filling f = {cache, 0};
+  bool ahead = fills_ahead(in, c);
+  const struct tt_tensor **global = lw->global;
+  if (ahead)
+    lw->global = lw->prepare_global;
   stmt st = c->nlayout ? fill_inside(in, &f) : copy_region(in, cache);
-  TT_PUSH(top->items,
-          tt_comment(lw->arena,
-                     tt_arena_printf(lw->arena, "copy of %s", c->tensor->name),
-                     st));
+  lw->global = global;
+  st = tt_comment(
+      lw->arena, tt_arena_printf(lw->arena, "copy of %s", c->tensor->name), st);
+  if (ahead) {
+    local->role = TT_PREPARED;
+    TT_PUSH(lw->ahead, local);
+    TT_PUSH(lw->ahead_fills, st);
+  } else {
+    TT_PUSH(top->locals, in->cache[cache]);
+    TT_PUSH(top->items, st);
+  }
 }
 
 static stmt
@@ -551,6 +586,7 @@ tt_lower_stage(struct tt_lowering *lw, int stage,
   in->lw = lw;
   in->ss = ss;
   in->index = stage;
+  in->root = true;
   in->target = target;
   in->acc_vector = -1;
   for (int d = 0; d < target->ndim; d++) {

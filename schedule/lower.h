@@ -20,6 +20,7 @@ struct tt_range {
 struct tt_inst {
   struct tt_lowering *lw;
   const struct tt_stage_schedule *ss;
+  bool root;
   int index;                               /* of the stage */
   const struct tt_tensor *target;          /* where results go */
   const struct tt_expr *base[TT_MAX_DIMS]; /* region, spatial axes */
@@ -63,6 +64,13 @@ struct tt_lowering {
   struct tt_limit *limits;
   const struct tt_tensor **global; /* by tensor id: what stands for it in the
                                       whole function; NULL: itself */
+  const struct tt_tensor **prepare_global; /* the same in NAME_prepare */
+  /* By tensor id: is it the same on every call (weights, constants, what
+   * NAME_prepare computes)?  NULL while NAME_prepare itself is lowered. */
+  const bool *fixed;
+  /* Copies of fixed tensors at root: filled by NAME_prepare. */
+  TT_VEC(struct tt_tensor *) ahead;
+  TT_VEC(const struct tt_stmt *) ahead_fills;
   int nvars;
   int64_t nodes; /* statements made so far */
   const char *error;

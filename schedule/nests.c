@@ -72,8 +72,7 @@ static struct tt_tensor *
 prepared_copy(struct tt_arena *ar, const struct tt_tensor *t)
 {
   struct tt_tensor *copy = tt_arena_dup(ar, t, sizeof *t);
-  copy->role = TT_PREPARED;
-  copy->id = -1;
+  copy->role = TT_PREPARED; /* (its id stays that of the original) */
   return copy;
 }
 
@@ -130,19 +129,53 @@ struct lists {
   TT_VEC(struct tt_tensor *) prepared, temps;
 };
 
-/* Weights that NAME reads are copied by NAME_prepare. */
+/* Weights that NAME may read: it reads a copy. */
+static void
+copy_weights(struct whole *w, struct tt_lowering *lw)
+{
+  const struct tt_program *p = w->s->program;
+  for (int i = 0; i < p->ntensors; i++)
+    if (p->tensors[i]->role == TT_WEIGHT && w->in_main[i])
+      lw->global[i] = prepared_copy(w->ar, p->tensors[i]);
+}
+
+struct read_set {
+  struct whole *w;
+  bool *used; /* by id of the weight */
+};
+
+static void
+note_copy(void *ctx, const struct tt_expr *e)
+{
+  struct read_set *r = ctx;
+  if (e->kind == TT_LOAD && e->tensor->role == TT_PREPARED &&
+      e->tensor->id >= 0)
+    r->used[e->tensor->id] = true;
+}
+
+static const struct tt_expr *
+note_copies(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
+{
+  (void)ar;
+  tt_expr_visit(e, note_copy, ctx);
+  return e;
+}
+
+/* The copies that NAME does read are made by NAME_prepare. */
 static void
 prepare_weights(struct whole *w, struct tt_lowering *lw, struct lists *l)
 {
   const struct tt_program *p = w->s->program;
+  struct read_set read = {w, TT_ARRAY(w->ar, bool, (size_t)p->ntensors + 1)};
+  for (int i = 0; i < l->body.n; i++)
+    tt_stmt_map_exprs(w->ar, l->body.items[i], note_copies, &read);
   for (int i = 0; i < p->ntensors; i++) {
     struct tt_tensor *t = p->tensors[i];
-    if (t->role != TT_WEIGHT || !w->in_main[i])
+    if (t->role != TT_WEIGHT || !read.used[i])
       continue;
-    struct tt_tensor *copy = prepared_copy(w->ar, t);
+    struct tt_tensor *copy = (struct tt_tensor *)lw->global[i];
     TT_PUSH(l->prepared, copy);
     TT_PUSH(l->prepare, copy_weight(lw, t, copy));
-    lw->global[i] = copy;
   }
 }
 
@@ -174,6 +207,24 @@ lower_roots(struct whole *w, struct tt_lowering *lw, struct lists *l,
   }
 }
 
+/* Weights, constants, and what NAME_prepare leaves behind. */
+static const bool *
+fixed_tensors(const struct whole *w)
+{
+  const struct tt_program *p = w->s->program;
+  bool *fixed = TT_ARRAY(w->ar, bool, (size_t)p->ntensors + 1);
+  bool weights = false;
+  for (int i = 0; i < p->ntensors; i++) {
+    enum tt_role role = p->tensors[i]->role;
+    fixed[i] = role == TT_WEIGHT || role == TT_CONST;
+    weights |= role == TT_WEIGHT;
+  }
+  for (int i = 0; i < p->nstages; i++)
+    if (w->live[i] && w->s->stages[i].place == TT_ROOT && w->in_prepare[i])
+      fixed[p->stages[i]->out->id] = true;
+  return weights ? fixed : NULL; /* without weights there is no prepare */
+}
+
 bool
 tt_schedule_lower(struct tt_arena *ar, const struct tt_schedule *s,
                   struct tt_nest *out, const char **error)
@@ -189,8 +240,16 @@ tt_schedule_lower(struct tt_arena *ar, const struct tt_schedule *s,
     weights |= s->program->tensors[i]->role == TT_WEIGHT;
   /* In NAME_prepare weights are themselves; in NAME they are their copies. */
   lower_roots(&w, &lw, &l, true);
-  prepare_weights(&w, &lw, &l);
+  lw.prepare_global = tt_arena_dup(
+      ar, lw.global, ((size_t)s->program->ntensors + 1) * sizeof *lw.global);
+  lw.fixed = fixed_tensors(&w);
+  copy_weights(&w, &lw);
   lower_roots(&w, &lw, &l, false);
+  prepare_weights(&w, &lw, &l);
+  for (int i = 0; i < lw.ahead.n; i++) {
+    TT_PUSH(l.prepared, lw.ahead.items[i]);
+    TT_PUSH(l.prepare, lw.ahead_fills.items[i]);
+  }
   *out = (struct tt_nest){
       .program = s->program,
       .prepare = weights ? tt_seq(ar, l.prepare.n, l.prepare.items) : NULL,
@@ -205,6 +264,8 @@ tt_schedule_lower(struct tt_arena *ar, const struct tt_schedule *s,
   free(l.body.items);
   free(l.prepared.items);
   free(l.temps.items);
+  free(lw.ahead.items);
+  free(lw.ahead_fills.items);
   *error = lw.error;
   return !lw.error;
 }

@@ -117,9 +117,11 @@ check_point(void *ctx, const struct tt_expr *e)
   if (e->nargs != p->stage->nspatial)
     p->ok = false;
   for (int d = 0; d < e->nargs && p->ok; d++)
-    p->ok = e->args[d]->kind == TT_VAR &&
-            e->args[d]->var == p->stage->spatial[d] &&
-            p->stage->out->dims[d] == p->tensor->dims[d];
+    p->ok = p->stage->out->dims[d] == p->tensor->dims[d] &&
+            (tt_is_int(e->args[d], 0)
+                 ? p->tensor->dims[d] == 1
+                 : e->args[d]->kind == TT_VAR &&
+                       e->args[d]->var == p->stage->spatial[d]);
 }
 
 bool
@@ -234,7 +236,7 @@ depends(const struct tt_stage_schedule *ss, int loop,
 bool
 tt_pack_operand(struct tt_schedule *s, int stage,
                 const struct tt_tensor *tensor, const int *order, int n,
-                int inner, int lanes)
+                int inner, bool ahead, int lanes)
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
   struct tt_access acc[TT_MAX_ACCESSES];
@@ -245,7 +247,7 @@ tt_pack_operand(struct tt_schedule *s, int stage,
   if (which < 0 || acc[which].several)
     return tt_refuse(s, "%s is not read in one way", tensor->name);
   int at = -1, layout[TT_MAX_DIMS], k = 0;
-  for (int i = 0; i < inner; i++)
+  for (int i = 0; i < inner && !ahead; i++)
     if (depends(ss, order[i], acc[which].load))
       at = i;
   int64_t bytes = tt_dtype_bytes(tensor->dtype);

@@ -38,8 +38,9 @@ double tt_stage_work(const struct tt_stage *);
  * first; the loops before position `inner` (all that are no part of a block)
  * may hold the cache.  It is filled at the deepest of them on which the
  * operand depends, laid out in the order of the loops inside; the fill is
- * vectorized when the last of these is read with stride 1. */
+ * vectorized when the last of these is read with stride 1. `ahead`: outside
+ * all loops, whole: weights are then laid out by NAME_prepare. */
 bool tt_pack_operand(struct tt_schedule *, int stage, const struct tt_tensor *,
-                     const int *order, int n, int inner, int lanes);
+                     const int *order, int n, int inner, bool ahead, int lanes);
 
 #endif

@@ -253,6 +253,16 @@ find_epilogue(const struct tt_rules *r, int stage)
   return reader;
 }
 
+/* Copies that are made of a whole operand cannot be inside a tile. */
+static bool
+whole_copies(const struct tt_rule *rule)
+{
+  bool any = false;
+  for (int i = 0; i < rule->noperands; i++)
+    any |= rule->fixed[i] || rule->padded[i];
+  return any;
+}
+
 static void
 tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
 {
@@ -290,15 +300,29 @@ tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
   rule->k_ku = add_knob(r, s, "ku", TT_KNOB_FACTOR, n, v, 1);
   rule->k_order = add_choice(r, s, "order", 4, 0);
   if (rule->epilogue >= 0)
-    rule->k_fuse = add_choice(r, s, "fuse", 2, 1);
+    rule->k_fuse = add_choice(r, s, "fuse", 2, !whole_copies(rule));
   /* Packing pays when the block is read many times. */
   bool large = ve * re >= 64 * 64 && ke >= 32;
   for (int i = 0; i < rule->noperands; i++) {
     if (rule->padded[i])
-      continue; /* copied with its border, not packed */
-    rule->k_pack[i] = add_choice(r, s, tt_arena_printf(r->arena, "pack%d", i),
-                                 2, large && rule->reuse[i] >= 16);
+      continue;                 /* copied with its border, not packed */
+    n = rule->fixed[i] ? 3 : 2; /* not, by block, ahead of time */
+    rule->k_pack[i] =
+        add_choice(r, s, tt_arena_printf(r->arena, "pack%d", i), n,
+                   rule->fixed[i] ? 2 : large && rule->reuse[i] >= 16);
   }
+}
+
+/* Is the tensor a weight, or computed from weights ahead of time? */
+static bool
+is_fixed(const struct tt_program *p, const struct tt_tensor *t)
+{
+  if (t->role == TT_WEIGHT)
+    return true;
+  if (t->role != TT_TEMP)
+    return false;
+  const struct tt_stage *st = tt_stage_of(p, t);
+  return st && st->prepare;
 }
 
 static void
@@ -318,6 +342,7 @@ derive_tiled(struct tt_rules *r, struct tt_rule *rule,
         trial, rule->stage, acc[i].tensor, TT_OUTSIDE, 0, "trial");
     trial->stages[rule->stage].ncaches = 0;
     rule->reuse[rule->noperands] = reuse_of(st, &acc[i]);
+    rule->fixed[rule->noperands] = is_fixed(r->program, acc[i].tensor);
     rule->operand[rule->noperands++] = acc[i].tensor;
   }
   if (rule->open)

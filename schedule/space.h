@@ -27,6 +27,7 @@ struct tt_rule {
   int k_pack[TT_MAX_OPERANDS];
   int64_t reuse[TT_MAX_OPERANDS]; /* how often each element is read by points
                                   that differ in axes it does not depend on */
+  bool fixed[TT_MAX_OPERANDS];    /* the same on every call */
   bool padded[TT_MAX_OPERANDS];   /* is read outside, with one border value */
   /* TT_REDUCTION, and TT_TILED where `k_style` chooses so */
   bool rows; /* the default is along a row */

@@ -207,9 +207,10 @@ apply_tiled(struct apply *ap, const struct tt_rule *rule)
         return false;
       continue;
     }
-    if (value_of(r, ap->config, rule->k_pack[i], 0) == 0)
-      continue;
-    if (!tt_pack_operand(s, st, rule->operand[i], order, n, nblocks, t.lanes))
+    int64_t pack = value_of(r, ap->config, rule->k_pack[i], 0);
+    bool ahead = pack == 2 && !fuse;
+    if (pack && !tt_pack_operand(s, st, rule->operand[i], order, n, nblocks,
+                                 ahead, t.lanes))
       return false;
   }
   return true;

@@ -300,7 +300,7 @@ number(struct rnd *g, enum tt_dtype t)
 static struct rnd_val
 read_tensor(struct rnd *g, const struct tt_tensor *t)
 {
-  const struct tt_expr *idx[TT_MAX_DIMS], *guard = NULL;
+  const struct tt_expr *idx[TT_MAX_DIMS] = {NULL}, *guard = NULL;
   for (int i = 0; i < t->ndim; i++)
     idx[i] = index_into(g, t->dims[i], &guard);
   struct rnd_val v = {tt_load(g->arena, t, t->ndim, idx), g->mag[t->id],

@@ -56,9 +56,9 @@ tolerance(enum tt_dtype t)
   case TT_F32:
     return 1e-4;
   case TT_F16:
-    return 2e-2;
+    return 6e-2; /* sums of a hundred terms, in any order */
   case TT_BF16:
-    return 2e-1;
+    return 4e-1;
   case TT_I8:
   case TT_U8:
   case TT_I16:

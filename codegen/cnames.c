@@ -36,6 +36,7 @@ static const char *const reserved[] = {
 struct binding {
   const void *key;
   const char *name;
+  uint32_t hash; /* of the name */
 };
 
 struct names {
@@ -97,17 +98,30 @@ is_helper(const char *s)
   return tt_dtype_parse(last + 1, &t) || is_vector_type(last + 1);
 }
 
+/* FNV-1a; with thousands of names, few are compared letter by letter. */
+static uint32_t
+hash_of(const char *s)
+{
+  uint32_t h = 2166136261u;
+  for (; *s; s++)
+    h = (h ^ (unsigned char)*s) * 16777619u;
+  return h;
+}
+
 static bool
 is_taken(const struct names *n, const char *s)
 {
   for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
     if (strcmp(reserved[i], s) == 0)
       return true;
+  uint32_t hash = hash_of(s);
   for (int i = n->bound.n - 1; i >= 0; i--)
-    if (strcmp(n->bound.items[i].name, s) == 0)
+    if (n->bound.items[i].hash == hash &&
+        strcmp(n->bound.items[i].name, s) == 0)
       return true;
   for (int i = 0; i < n->global.n; i++)
-    if (strcmp(n->global.items[i].name, s) == 0)
+    if (n->global.items[i].hash == hash &&
+        strcmp(n->global.items[i].name, s) == 0)
       return true;
   return is_vector_type(s) || is_helper(s);
 }
@@ -140,7 +154,7 @@ const char *
 tt_names_bind(struct names *n, const void *key, const char *want)
 {
   const char *name = fresh(n, want);
-  TT_PUSH(n->bound, ((struct binding){key, name}));
+  TT_PUSH(n->bound, ((struct binding){key, name, hash_of(name)}));
   return name;
 }
 
@@ -148,7 +162,7 @@ const char *
 tt_names_bind_global(struct names *n, const void *key, const char *want)
 {
   const char *name = fresh(n, want);
-  TT_PUSH(n->global, ((struct binding){key, name}));
+  TT_PUSH(n->global, ((struct binding){key, name, hash_of(name)}));
   return name;
 }
 

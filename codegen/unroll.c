@@ -153,21 +153,33 @@ count(void *ctx, const struct tt_stmt *s)
   c->n += s->kind == TT_FOR && s->for_kind == TT_UNROLL;
 }
 
-/* A program with many stages may be long; only what unrolling adds is
- * limited. */
-const struct tt_stmt *
-tt_pass_unroll(struct pass *p, const struct tt_stmt *s)
+static const struct tt_stmt *
+unroll_nest(struct pass *p, const struct tt_stmt *s)
 {
   struct counter c = {0};
   tt_walk(s, count, &c);
-  if (c.n == 0)
+  if (c.n == 0 || p->error)
     return s;
   struct unroll u = {p, 0};
-  const struct tt_stmt *r = copy(&u, NULL, false, s);
+  const struct tt_stmt *r = copy(&u, NULL, OUTSIDE, s);
   if (u.count > MAX_STATEMENTS)
     p->error = tt_arena_printf(
         p->arena, "unrolling gives more than %d statements", MAX_STATEMENTS);
   return r;
+}
+
+/* A program with many stages may be long: what unrolling adds to one nest is
+ * limited. */
+const struct tt_stmt *
+tt_pass_unroll(struct pass *p, const struct tt_stmt *s)
+{
+  if (s->kind != TT_SEQ)
+    return unroll_nest(p, s);
+  const struct tt_stmt **items =
+      TT_ARRAY(p->arena, const struct tt_stmt *, (size_t)s->nitems);
+  for (int i = 0; i < s->nitems; i++)
+    items[i] = unroll_nest(p, s->items[i]);
+  return tt_seq(p->arena, s->nitems, items);
 }
 
 /* ---- neighbours ------------------------------------------------------- */

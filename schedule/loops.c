@@ -92,12 +92,12 @@ tt_split(struct tt_schedule *s, int stage, int loop, int64_t factor,
       ss->caches[c].loop = inner;
   if (ss->cache_write == loop)
     ss->cache_write = inner;
-  for (int st = 0; st < stage; st++)
+  for (int st = 0; st < stage && ss->attached; st++)
     if (s->stages[st].place == TT_AT && s->stages[st].at_stage == stage &&
         s->stages[st].at_loop == loop)
       s->stages[st].at_loop = inner;
   if (!kept(s, stage, &old)) {
-    for (int st = 0; st < stage; st++)
+    for (int st = 0; st < stage && ss->attached; st++)
       if (s->stages[st].place == TT_AT && s->stages[st].at_stage == stage &&
           s->stages[st].at_loop == inner)
         s->stages[st].at_loop = loop;
@@ -121,7 +121,7 @@ something_hangs_on(struct tt_schedule *s, int stage, int loop)
   bool hangs = ss->cache_write == loop;
   for (int c = 0; c < ss->ncaches; c++)
     hangs |= ss->caches[c].loop == loop;
-  for (int st = 0; st < stage; st++)
+  for (int st = 0; st < stage && ss->attached; st++)
     hangs |= s->stages[st].place == TT_AT && s->stages[st].at_stage == stage &&
              s->stages[st].at_loop == loop;
   return hangs;
@@ -184,7 +184,7 @@ tt_fuse(struct tt_schedule *s, int stage, int outer, int inner,
   if (ss->cache_write == inner)
     ss->cache_write = f;
   int moved[TT_MAX_LOOPS], nmoved = 0;
-  for (int st = 0; st < stage; st++)
+  for (int st = 0; st < stage && ss->attached; st++)
     if (s->stages[st].place == TT_AT && s->stages[st].at_stage == stage &&
         s->stages[st].at_loop == inner && nmoved < TT_MAX_LOOPS) {
       s->stages[st].at_loop = f;

@@ -547,7 +547,7 @@ nest(struct tt_inst *in, int i)
   struct tt_binding *bindings = lw->bindings;
   struct tt_limit *limits = lw->limits;
   struct top top = {0};
-  for (int p = 0; p < in->index; p++)
+  for (int p = 0; p < in->index && ss->attached; p++)
     if (lw->s->stages[p].place == TT_AT &&
         lw->s->stages[p].at_stage == in->index &&
         lw->s->stages[p].at_loop == at)

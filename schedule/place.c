@@ -69,7 +69,7 @@ untouched(struct tt_schedule *s, int stage)
       ss->cache_write != TT_NO_CACHE)
     return tt_refuse(s, "%s has a schedule of its own and cannot be inlined",
                      tt_stage_name(s, stage));
-  for (int i = 0; i < s->nstages; i++)
+  for (int i = 0; i < s->nstages && ss->attached; i++)
     if (s->stages[i].place == TT_AT && s->stages[i].at_stage == stage)
       return tt_refuse(s, "%s is computed inside %s, which cannot be inlined",
                        tt_stage_name(s, i), tt_stage_name(s, stage));
@@ -122,6 +122,20 @@ tt_inline(struct tt_schedule *s, int stage)
   return true;
 }
 
+static void
+move_to(struct tt_schedule *s, int stage, enum tt_place place, int consumer,
+        int loop)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  if (ss->place == TT_AT)
+    s->stages[ss->at_stage].attached--;
+  ss->place = place;
+  ss->at_stage = consumer;
+  ss->at_loop = loop;
+  if (place == TT_AT)
+    s->stages[consumer].attached++;
+}
+
 bool
 tt_compute_at(struct tt_schedule *s, int stage, int consumer, int loop)
 {
@@ -147,15 +161,13 @@ tt_compute_at(struct tt_schedule *s, int stage, int consumer, int loop)
           loop == TT_OUTSIDE ? "root" : s->stages[consumer].loops[loop].name,
           cn);
   struct tt_stage_schedule old = *ss;
-  ss->place = TT_AT;
-  ss->at_stage = consumer;
-  ss->at_loop = loop;
+  move_to(s, stage, TT_AT, consumer, loop);
   bool ok = tt_check_stage(s, consumer);
   for (int i = 0; ok && i < stage; i++)
     if (s->stages[i].place == TT_AT)
       ok = tt_check_stage(s, s->stages[i].at_stage);
   if (!ok) {
-    *ss = old;
+    move_to(s, stage, old.place, old.at_stage, old.at_loop);
     return false;
   }
   tt_record(s, stage, "compute_at", "ll", cn,
@@ -170,13 +182,12 @@ tt_compute_root(struct tt_schedule *s, int stage)
   if (ss->place == TT_INLINE)
     return tt_refuse(s, "%s is inlined", tt_stage_name(s, stage));
   struct tt_stage_schedule old = *ss;
-  ss->place = TT_ROOT;
-  ss->at_stage = ss->at_loop = -1;
+  move_to(s, stage, TT_ROOT, -1, -1);
   /* What it reads may be computed inside a loop that it has now left. */
   for (int i = 0; i < stage; i++)
     if (s->stages[i].place == TT_AT &&
         !tt_check_stage(s, s->stages[i].at_stage)) {
-      *ss = old;
+      move_to(s, stage, old.place, old.at_stage, old.at_loop);
       return false;
     }
   tt_record(s, stage, "compute_root", "");

@@ -65,6 +65,7 @@ struct tt_stage_schedule {
   int order[TT_MAX_LOOPS]; /* leaves, outermost first */
   enum tt_place place;
   int at_stage, at_loop; /* TT_AT: position of the consumer, its loop */
+  int attached;          /* stages that are computed in this one's loops */
   int cache_write;       /* register accumulators inside this loop;
                             TT_NO_CACHE: none; TT_OUTSIDE: all loops */
   int ncaches;

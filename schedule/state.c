@@ -414,7 +414,7 @@ check_filled_late(struct tt_schedule *s, int stage,
                   const struct tt_cache_read *c, int at)
 {
   struct tt_stage_schedule *ss = &s->stages[stage];
-  for (int i = 0; i < stage; i++) {
+  for (int i = 0; i < stage && ss->attached; i++) {
     const struct tt_stage_schedule *p = &s->stages[i];
     if (p->place != TT_AT || p->at_stage != stage ||
         p->stage->out != c->tensor || p->at_loop == TT_OUTSIDE)
@@ -496,7 +496,7 @@ check_attached(struct tt_schedule *s, int stage)
 {
   struct tt_stage_schedule *ss = &s->stages[stage];
   int vector = vector_position(ss);
-  for (int i = 0; i < stage; i++) {
+  for (int i = 0; i < stage && ss->attached; i++) {
     const struct tt_stage_schedule *p = &s->stages[i];
     if (p->place != TT_AT || p->at_stage != stage)
       continue;

@@ -210,6 +210,23 @@ promoted(enum tt_dtype t)
   return tt_dtype_bytes(t) < 4 ? TT_I32 : t;
 }
 
+const struct tt_expr *
+tt_c_bits(struct cprinter *c, const struct tt_expr *e)
+{
+  const struct tt_expr *d = e->b->kind == TT_BROADCAST ? e->b->a : e->b;
+  int64_t v = d->kind == TT_INT ? d->ival : 0;
+  if (v <= 0 || (v & (v - 1)) != 0)
+    return NULL;
+  const struct tt_expr *by =
+      e->op == TT_DIV ? tt_int(c->arena, TT_I32, __builtin_ctzll((uint64_t)v))
+                      : tt_int(c->arena, e->type.dtype, v - 1);
+  if (e->type.lanes > 1)
+    by = tt_broadcast(c->arena, by, e->type.lanes);
+  return tt_binary(c->arena, e->op == TT_DIV ? TT_SHR : TT_BAND, e->a, by);
+}
+
+static const char *shift(struct cprinter *, const struct tt_expr *, int prec);
+
 static const char *
 division(struct cprinter *c, const struct tt_expr *e, int prec)
 {
@@ -217,6 +234,9 @@ division(struct cprinter *c, const struct tt_expr *e, int prec)
   if (!tt_dtype_is_signed(t) ||
       (fits(e->a, 0, INT64_MAX) && fits(e->b, 1, INT64_MAX)))
     return plain(c, e, prec);
+  const struct tt_expr *bits = tt_c_bits(c, e);
+  if (bits)
+    return e->op == TT_DIV ? shift(c, bits, prec) : plain(c, bits, prec);
   return narrowed(c, t,
                   helper2(c, e->op == TT_DIV ? "floordiv" : "floormod",
                           promoted(t), e->a, e->b),

@@ -104,6 +104,9 @@ const char *tt_c_index(struct cprinter *, const struct tt_expr *, int prec);
 /* Left side of an assignment or a load, all lanes. */
 const char *tt_c_access(struct cprinter *, const struct tt_tensor *, int n,
                         const struct tt_expr *const *idx, bool store);
+/* An integer division or remainder by a power of two, floored, as a shift or
+ * a mask; NULL if it is by something else. */
+const struct tt_expr *tt_c_bits(struct cprinter *, const struct tt_expr *);
 /* Can a op b (ADD, SUB, MUL) leave the range of its type? */
 bool tt_c_wraps(const struct tt_expr *);
 /* Is it a variable (after promotion) rather than memory? */

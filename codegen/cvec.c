@@ -277,6 +277,16 @@ shift(struct cprinter *c, const struct tt_expr *e, int prec)
 }
 
 static const char *
+division(struct cprinter *c, const struct tt_expr *e, int prec)
+{
+  const struct tt_expr *bits = tt_c_bits(c, e);
+  if (!bits)
+    return lanewise(c, e);
+  return e->op == TT_DIV ? shift(c, bits, prec)
+                         : pair(c, bits->op, bits->a, bits->b, prec);
+}
+
+static const char *
 binary(struct cprinter *c, const struct tt_expr *e, int prec)
 {
   enum tt_dtype t = e->type.dtype;
@@ -290,7 +300,7 @@ binary(struct cprinter *c, const struct tt_expr *e, int prec)
     return modular(c, e, prec);
   case TT_DIV:
   case TT_MOD:
-    return f ? pair(c, e->op, e->a, e->b, prec) : lanewise(c, e);
+    return f ? pair(c, e->op, e->a, e->b, prec) : division(c, e, prec);
   case TT_SHL:
   case TT_SHR:
     return shift(c, e, prec);

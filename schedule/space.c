@@ -389,6 +389,19 @@ rows_are_better(const struct tt_rule *rule, const struct tt_stage *st,
   return false;
 }
 
+/* Sums in i64 of products of narrow integers: compilers have multiply-add
+ * instructions for the plain loop that explicit vectors do not reach. */
+static bool
+left_to_compiler(const struct tt_stage *st, const struct tt_access *acc,
+                 int nacc)
+{
+  bool narrow = nacc > 1 && st->red == TT_RED_SUM;
+  for (int i = 0; i < nacc; i++)
+    narrow = narrow && !tt_dtype_is_float(acc[i].tensor->dtype) &&
+             tt_dtype_bits(acc[i].tensor->dtype) <= 16;
+  return narrow && st->out->dtype == TT_I64;
+}
+
 static void
 derive_reduction(struct tt_rules *r, struct tt_rule *rule,
                  const struct tt_stage *st, bool better)
@@ -398,13 +411,14 @@ derive_reduction(struct tt_rules *r, struct tt_rule *rule,
     rule->kaxis = longest_reduction(st);
   if (!rule->open)
     return;
-  if (rule->vred < 0) {
+  if (rule->vred < 0 && !rule->nvec) {
     int n = UP_TO(unrolls, tt_space_extent(st, rule->kaxis), v);
-    rule->k_ku = add_knob(r, rule->stage, "ku", TT_KNOB_FACTOR, n, v, 4);
-    return;
+    rule->k_ku = add_knob(r, rule->stage, "ku", TT_KNOB_FACTOR, n, v, 1);
   }
   if (rule->nvec)
     rule->k_style = add_choice(r, rule->stage, "rows", 2, better);
+  if (rule->vred < 0)
+    return;
   int64_t rows = rule->rrow < 0 ? 1 : tt_space_extent(st, rule->rrow);
   int n = UP_TO(unrolls, rows, v);
   rule->k_rmr = add_knob(r, rule->stage, "rmr", TT_KNOB_FACTOR, n, v, 4);
@@ -443,10 +457,12 @@ derive(struct tt_rules *r, int stage, double share)
   find_axes(r, rule, st, acc, nacc);
   rule->vred = unit_reduction(r, st, acc, nacc);
   rule->kind = rule->nvec ? TT_TILED : TT_REDUCTION;
-  rule->rows = rule->vred >= 0 && rows_are_better(rule, st, acc, nacc);
+  bool left = left_to_compiler(st, acc, nacc);
+  rule->rows =
+      left || (rule->vred >= 0 && rows_are_better(rule, st, acc, nacc));
   if (rule->kind == TT_TILED)
     derive_tiled(r, rule, st, acc, nacc);
-  if (rule->kind == TT_REDUCTION || rule->vred >= 0)
+  if (rule->kind == TT_REDUCTION || rule->vred >= 0 || left)
     derive_reduction(r, rule, st, rule->rows);
 }
 

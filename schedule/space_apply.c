@@ -352,7 +352,7 @@ tt_space_schedule(struct tt_arena *arena, const struct tt_space *space,
     switch (rule->kind) {
     case TT_TILED:
       ok = value_of(r, config, rule->k_style, rule->rows)
-               ? apply_rows(&ap, rule)
+               ? apply_reduction(&ap, rule)
                : apply_tiled(&ap, rule);
       break;
     case TT_REDUCTION:

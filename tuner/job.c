@@ -125,6 +125,15 @@ unit_of(const struct tt_program *p)
   return "Gop/s";
 }
 
+static bool
+has_output(const struct tt_program *p)
+{
+  bool any = false;
+  for (int i = 0; i < p->ntensors; i++)
+    any = any || p->tensors[i]->role == TT_OUTPUT;
+  return any;
+}
+
 static enum tt_exit
 compile(struct tt_job *job)
 {
@@ -136,6 +145,12 @@ compile(struct tt_job *job)
   if (!job->front.program)
     return TT_EXIT_INPUT;
   job->unit = unit_of(job->front.program);
+  if (job->options->output && !has_output(job->front.program))
+    return tt_fail(TT_EXIT_INPUT,
+                   tt_arena_printf(job->arena,
+                                   "%s has no output: there is nothing to "
+                                   "compute (is it made to be included?)",
+                                   job->options->input));
   return TT_EXIT_DONE;
 }
 

@@ -102,7 +102,7 @@ int main(void)
       for (long i = 0; i < calls; i++)
         dense(v0, prepared, v3, workspace);
       t = now() - t;
-      if (t < 0.02) {
+      if (t < 0.02 && calls < 1L << 30) {
         calls *= 2;
         continue;
       }
@@ -121,7 +121,7 @@ int main(void)
       for (long i = 0; i < calls; i++)
         dense_plain(v0, prepared_plain, r3);
       t = now() - t;
-      if (t < 0.02) {
+      if (t < 0.02 && calls < 1L << 30) {
         calls *= 2;
         continue;
       }

@@ -29,7 +29,7 @@ add_knob(struct tt_rules *r, int stage, const char *what,
          int64_t preferred)
 {
   struct tt_space *sp = r->space;
-  if (n < 2 || sp->nknobs == MAX_KNOBS)
+  if (n < 2 || sp->nknobs == TT_MAX_KNOBS)
     return -1;
   struct tt_knob *k = &sp->knobs[sp->nknobs];
   k->name = tt_arena_printf(r->arena, "%s.%s",
@@ -476,9 +476,9 @@ tt_space_new(struct tt_arena *arena, const struct tt_program *program,
   r->target = *target;
   r->strict_fp = strict_fp;
   r->rule = TT_ARRAY(arena, struct tt_rule, (size_t)program->nstages + 1);
-  r->defaults = TT_ARRAY(arena, int, MAX_KNOBS);
+  r->defaults = TT_ARRAY(arena, int, TT_MAX_KNOBS);
   r->space = TT_NEW(arena, struct tt_space);
-  r->space->knobs = TT_ARRAY(arena, struct tt_knob, MAX_KNOBS);
+  r->space->knobs = TT_ARRAY(arena, struct tt_knob, TT_MAX_KNOBS);
   r->space->size = 1;
   r->space->rules = r;
   r->reader = find_readers(arena, program);

@@ -7,7 +7,7 @@
 
 #define TT_MAX_AXES 3     /* candidates for the vector or row axis */
 #define TT_MAX_OPERANDS 4 /* that can be packed */
-#define MAX_KNOBS 96
+#define TT_MAX_KNOBS 96
 
 enum tt_rule_kind { TT_TILED, TT_REDUCTION, TT_ELEMENTWISE };
 

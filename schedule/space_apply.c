@@ -103,117 +103,174 @@ fits_registers(struct apply *ap, const struct tiling *t)
 /* Order of the three block loops, outermost first: vectors, reduction, rows. */
 static const char *const orders[] = {"vku", "ukv", "uvk", "vuk"};
 
-static bool tile_elementwise(struct apply *ap, int stage, int64_t width);
+/* The loops of a tiled stage, -1 where there are none: blocks, tiles in a
+ * block, points in a tile; and their order, outermost first, of which the
+ * first `nblocks` hold the blocks. */
+struct tile {
+  int v, u, k;    /* blocks */
+  int v1, u1, k1; /* tiles, and steps of the reduction */
+  int vr, ur, ku; /* points */
+  int order[TT_MAX_LOOPS], n, nblocks;
+};
+
+/* The spatial loops that are no part of the tile, in their order. */
+static void
+add_others(const struct tt_stage *st, const struct tiling *t, int *order,
+           int *n)
+{
+  for (int a = 0; a < st->nspatial; a++)
+    if (a != t->v && a != t->u)
+      order[(*n)++] = a;
+}
+
+/* Blocks of the stage's own loops. */
+static bool
+own_blocks(struct apply *ap, int stage, const struct tiling *t, struct tile *l)
+{
+  l->v1 = split(ap, stage, t->v, t->nc, "_b", &l->v);
+  if (l->v1 < 0)
+    return false;
+  if (t->u >= 0)
+    l->u1 = split(ap, stage, t->u, t->mc, "_b", &l->u);
+  return t->u < 0 || l->u1 >= 0;
+}
+
+/* Blocks of the loops of an elementwise stage, the epilogue, in which the
+ * reduction is computed block by block. */
+static bool
+epilogue_blocks(struct apply *ap, int stage, int epilogue,
+                const struct tiling *t, bool vectors_first, struct tile *l)
+{
+  struct tt_schedule *s = ap->s;
+  const struct tt_stage_schedule *es = &s->stages[epilogue];
+  int order[TT_MAX_LOOPS], n = 0, vo, uo = -1, ui = -1;
+  int vi = split(ap, epilogue, t->v, t->nc, "_b", &vo);
+  if (vi < 0 ||
+      (t->u >= 0 && (ui = split(ap, epilogue, t->u, t->mc, "_b", &uo)) < 0))
+    return false;
+  add_others(es->stage, t, order, &n);
+  if (vectors_first)
+    order[n++] = vo;
+  if (uo >= 0)
+    order[n++] = uo;
+  if (!vectors_first)
+    order[n++] = vo;
+  int at = order[n - 1];
+  if (ui >= 0)
+    order[n++] = ui;
+  order[n++] = vi;
+  if (!tt_reorder(s, epilogue, n, order) ||
+      !tt_compute_at(s, stage, epilogue, at))
+    return false;
+  if (tt_vectorizes(s->arena, es->stage, es->value, es->where, t->v, true)) {
+    int evo,
+        evi = split(ap, epilogue, vi, min64(t->nc, 4 * t->lanes), "_v", &evo);
+    if (evi < 0 || !tt_vectorize(s, epilogue, evi, t->lanes))
+      return false;
+  }
+  ap->done[epilogue] = true;
+  l->v1 = t->v;
+  l->u1 = t->u;
+  return true;
+}
+
+/* Split tiles into points, and the reduction into blocks and steps. */
+static bool
+split_tile(struct apply *ap, int stage, const struct tiling *t, struct tile *l)
+{
+  l->vr = split(ap, stage, l->v1, t->nr, "_r", &l->v1);
+  if (l->vr < 0)
+    return false;
+  if (l->u1 >= 0 && (l->ur = split(ap, stage, l->u1, t->mr, "_r", &l->u1)) < 0)
+    return false;
+  if (t->k >= 0 && (l->k1 = split(ap, stage, t->k, t->kc, "_b", &l->k)) < 0)
+    return false;
+  if (t->ku > 1)
+    l->ku = split(ap, stage, l->k1, t->ku, "_u", &l->k1);
+  return t->ku <= 1 || l->ku >= 0;
+}
+
+static void
+add_loop(struct tile *l, int loop)
+{
+  if (loop >= 0)
+    l->order[l->n++] = loop;
+}
+
+/* Order the loops; accumulators live in one tile. */
+static bool
+order_tile(struct apply *ap, int stage, const struct tiling *t,
+           const char *blocks, struct tile *l)
+{
+  const struct tt_stage *st = ap->s->stages[stage].stage;
+  add_others(st, t, l->order, &l->n);
+  for (const char *b = blocks; *b; b++)
+    add_loop(l, *b == 'v' ? l->v : *b == 'u' ? l->u : l->k);
+  l->nblocks = l->n;
+  add_loop(l, l->v1);
+  add_loop(l, l->u1);
+  int acc = l->order[l->n - 1];
+  for (int a = st->nspatial; a < st->nspatial + st->nreduce; a++)
+    if (a != t->k)
+      add_loop(l, a);
+  add_loop(l, l->k1);
+  add_loop(l, l->ku);
+  add_loop(l, l->ur);
+  add_loop(l, l->vr);
+  return tt_reorder(ap->s, stage, l->n, l->order) &&
+         tt_cache_write(ap->s, stage, acc) &&
+         (l->ku < 0 || tt_unroll(ap->s, stage, l->ku)) &&
+         (l->ur < 0 || tt_unroll(ap->s, stage, l->ur)) &&
+         tt_vectorize(ap->s, stage, l->vr, t->lanes);
+}
+
+/* Copies of the operands: with a border, or packed. */
+static bool
+copy_operands(struct apply *ap, const struct tt_rule *rule,
+              const struct tiling *t, bool fused, const struct tile *l)
+{
+  struct tt_schedule *s = ap->s;
+  for (int i = 0; i < rule->noperands; i++) {
+    const struct tt_tensor *operand = rule->operand[i];
+    if (rule->padded[i]) {
+      const char *name = tt_arena_printf(s->arena, "%s_pad", operand->name);
+      if (!tt_cache_padded(s, rule->stage, operand, TT_OUTSIDE, 0, name))
+        return false;
+      continue;
+    }
+    int64_t pack = value_of(ap->r, ap->config, rule->k_pack[i], 0);
+    if (pack && !tt_pack_operand(s, rule->stage, operand, l->order, l->n,
+                                 l->nblocks, pack == 2 && !fused, t->lanes))
+      return false;
+  }
+  return true;
+}
 
 static bool
 apply_tiled(struct apply *ap, const struct tt_rule *rule)
 {
-  struct tt_schedule *s = ap->s;
-  const struct tt_rules *r = ap->r;
-  int st = rule->stage;
-  struct tt_stage_schedule *ss = &s->stages[st];
+  int stage = rule->stage;
   struct tiling t = choose_tiling(ap, rule);
   if (!fits_registers(ap, &t))
     return false;
-  bool fuse = rule->epilogue >= 0 && !ap->r->program->stages[st]->prepare &&
-              value_of(r, ap->config, rule->k_fuse, 0) == 1;
-  int o = fuse ? rule->epilogue : st; /* whose loops the blocks are */
-  struct tt_stage_schedule *os = &s->stages[o];
-  int vo = t.v, uo = t.u, ko = t.k, vi, ui = -1, ki = -1, vr, ur = -1, ku = -1;
-  vi = split(ap, o, t.v, t.nc, "_b", &vo);
-  if (vi < 0)
-    return false;
-  if (t.u >= 0 && (ui = split(ap, o, t.u, t.mc, "_b", &uo)) < 0)
-    return false;
-  int order[TT_MAX_LOOPS], n = 0;
-  int norder = (int)value_of(r, ap->config, rule->k_order, 0);
-  if (fuse) {
-    /* Blocks are loops of the epilogue; the reduction is computed in them. */
-    for (int a = 0; a < os->stage->nspatial; a++)
-      if (a != t.v && a != t.u)
-        order[n++] = a;
-    if (orders[norder][0] == 'v')
-      order[n++] = vo;
-    if (uo >= 0)
-      order[n++] = uo;
-    if (orders[norder][0] != 'v')
-      order[n++] = vo;
-    int at = order[n - 1];
-    if (ui >= 0)
-      order[n++] = ui;
-    order[n++] = vi;
-    if (!tt_reorder(s, o, n, order) || !tt_compute_at(s, st, o, at))
-      return false;
-    if (tt_vectorizes(s->arena, os->stage, os->value, os->where, t.v, true)) {
-      int64_t wide = min64(t.nc, 4 * t.lanes);
-      int evo, evi = split(ap, o, vi, wide, "_v", &evo);
-      if (evi < 0 || !tt_vectorize(s, o, evi, t.lanes))
-        return false;
-    }
-    ap->done[o] = true;
-    vi = t.v;
-    ui = t.u;
-    vo = uo = -1;
-  }
-  /* Register tile. */
-  int v1 = vi, u1 = ui;
-  vr = split(ap, st, vi, t.nr, "_r", &v1);
-  if (vr < 0)
-    return false;
-  if (ui >= 0 && (ur = split(ap, st, ui, t.mr, "_r", &u1)) < 0)
-    return false;
-  if (t.k >= 0 && (ki = split(ap, st, t.k, t.kc, "_b", &ko)) < 0)
-    return false;
-  int kt = ki;
-  if (t.ku > 1 && (ku = split(ap, st, ki, t.ku, "_u", &kt)) < 0)
-    return false;
-  n = 0;
-  for (int a = 0; a < ss->stage->nspatial; a++)
-    if (a != t.v && a != t.u)
-      order[n++] = a;
-  for (const char *b = orders[norder]; *b; b++) {
-    int loop = *b == 'v' ? vo : *b == 'u' ? uo : ko;
-    if (loop >= 0 && !(*b == 'u' && t.u < 0))
-      order[n++] = loop;
-  }
-  int nblocks = n, acc;
-  acc = order[n++] = v1;
-  if (u1 >= 0)
-    acc = order[n++] = u1;
-  for (int a = ss->stage->nspatial;
-       a < ss->stage->nspatial + ss->stage->nreduce; a++)
-    if (a != t.k)
-      order[n++] = a;
-  if (kt >= 0)
-    order[n++] = kt;
-  if (ku >= 0)
-    order[n++] = ku;
-  if (ur >= 0)
-    order[n++] = ur;
-  order[n++] = vr;
-  if (!tt_reorder(s, st, n, order) || !tt_cache_write(s, st, acc))
-    return false;
-  if (ku >= 0 && !tt_unroll(s, st, ku))
-    return false;
-  if (ur >= 0 && !tt_unroll(s, st, ur))
-    return false;
-  if (!tt_vectorize(s, st, vr, t.lanes))
-    return false;
-  for (int i = 0; i < rule->noperands; i++) {
-    if (rule->padded[i]) {
-      const char *name =
-          tt_arena_printf(s->arena, "%s_pad", rule->operand[i]->name);
-      if (!tt_cache_padded(s, st, rule->operand[i], TT_OUTSIDE, 0, name))
-        return false;
-      continue;
-    }
-    int64_t pack = value_of(r, ap->config, rule->k_pack[i], 0);
-    bool ahead = pack == 2 && !fuse;
-    if (pack && !tt_pack_operand(s, st, rule->operand[i], order, n, nblocks,
-                                 ahead, t.lanes))
-      return false;
-  }
-  return true;
+  bool fuse = rule->epilogue >= 0 && !ap->r->program->stages[stage]->prepare &&
+              value_of(ap->r, ap->config, rule->k_fuse, 0) == 1;
+  const char *blocks = orders[value_of(ap->r, ap->config, rule->k_order, 0)];
+  struct tile l = {.v = -1,
+                   .u = -1,
+                   .k = -1,
+                   .v1 = -1,
+                   .u1 = -1,
+                   .k1 = -1,
+                   .vr = -1,
+                   .ur = -1,
+                   .ku = -1};
+  bool ok = fuse ? epilogue_blocks(ap, stage, rule->epilogue, &t,
+                                   blocks[0] == 'v', &l)
+                 : own_blocks(ap, stage, &t, &l);
+  return ok && split_tile(ap, stage, &t, &l) &&
+         order_tile(ap, stage, &t, blocks, &l) &&
+         copy_operands(ap, rule, &t, fuse, &l);
 }
 
 /* Sums along rows, several rows at once: lanes are partial sums. */

@@ -534,6 +534,34 @@ tensor_name(struct cprinter *c, const struct tt_tensor *t)
       c->names, t, tt_arena_printf(c->arena, "%s_%s", c->name, t->name));
 }
 
+/* Do loads of neighbours and shuffles make the vector in fewer steps than
+ * loads of its elements?  The oldest vector units cannot shuffle elements of
+ * less than four bytes; theirs are the shortest vectors. */
+static bool
+shuffles(enum tt_dtype t, int lanes, int64_t stride)
+{
+  int64_t step = stride < 0 ? -stride : stride;
+  int bytes = tt_dtype_bytes(t);
+  return step > 0 && step <= 4 && lanes >= 2 * step &&
+         lanes * bytes >= (bytes < 4 ? 32 : 16);
+}
+
+/* every2_f32x8(&A[0]): a vector from a small stride. */
+static const char *
+spread(struct cprinter *c, const struct tt_tensor *t, int n,
+       const struct tt_expr *const *idx, int lanes, int64_t stride)
+{
+  const struct tt_expr *low = tt_access_base(c->arena, t, n, idx);
+  if (stride < 0)
+    low = tt_iadd(c->arena, low, tt_idx(c->arena, stride * (lanes - 1)));
+  c->index++;
+  const char *at = affine(c, low);
+  c->index--;
+  return tt_arena_printf(c->arena, "%s(&%s[%s])",
+                         tt_c_spread_helper(c, t->dtype, lanes, (int)stride),
+                         tensor_name(c, t), at);
+}
+
 /* {A[0], A[4], ...}: a vector from a stride. */
 static const char *
 gather(struct cprinter *c, const struct tt_tensor *t, int n,
@@ -570,6 +598,8 @@ tt_c_access(struct cprinter *c, const struct tt_tensor *t, int n,
   }
   if (t->ndim == 0 && (t->role == TT_LOCAL || t->role == TT_CONST))
     return tt_arena_printf(c->arena, "%s[0]", name);
+  if (lanes > 1 && stride != 1 && shuffles(t->dtype, lanes, stride))
+    return spread(c, t, n, idx, lanes, stride);
   if (lanes > 1 && stride != 1)
     return gather(c, t, n, idx, lanes, stride);
   const char *s = subscript(c, t, n, idx);

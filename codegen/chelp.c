@@ -235,6 +235,96 @@ tt_c_vec_helper(struct cprinter *c, const char *op, enum tt_dtype t, int lanes)
       c, name, tt_c_vector_macro(c, name, select ? "z, x, y" : "x, y", body));
 }
 
+/* A choice among the elements of two vectors by constants; `type` is the
+ * mask's.  __builtin_shuffle is gcc's alone, and older. */
+static const char *
+shuffle(struct cprinter *c)
+{
+  const char *name = tt_c_helper_name(c, "shuffle");
+  if (tt_c_has_helper(c, name))
+    return name;
+  const char *text =
+      tt_arena_printf(c->arena,
+                      "#if defined(__clang__) || __GNUC__ >= 12\n"
+                      "#define %s(type, x, y, ...) \\\n"
+                      "  __builtin_shufflevector(x, y, __VA_ARGS__)\n"
+                      "#else\n"
+                      "#define %s(type, x, y, ...) \\\n"
+                      "  __builtin_shuffle(x, y, (type){__VA_ARGS__})\n"
+                      "#endif\n",
+                      name, name);
+  return tt_c_add_helper(c, name, text);
+}
+
+/* Elements that lie `step` apart, from `step` loads of neighbours: the last
+ * load ends with the last element, so that nothing outside is read. */
+struct spread {
+  int lanes, step;
+  bool back; /* the last element comes first */
+};
+
+static int
+load_at(const struct spread *s, int k)
+{
+  return k + 1 < s->step ? k * s->lanes : (s->lanes - 1) * (s->step - 1);
+}
+
+/* Tells which lane of what is there (the first load, or all lanes that the
+ * loads before `k` gave) and of load `k` (counted from `lanes`) is lane i. */
+static int
+pick(const struct spread *s, int k, int i)
+{
+  int element = (s->back ? s->lanes - 1 - i : i) * s->step;
+  int from = element / s->lanes;
+  if (s->step == 1)
+    return element;
+  if (from == k)
+    return s->lanes + element - load_at(s, k);
+  return k == 1 && from == 0 ? element : i;
+}
+
+static void
+add_shuffle(struct cprinter *c, struct tt_sb *sb, enum tt_dtype t,
+            const struct spread *s, int k)
+{
+  enum tt_dtype m = tt_signed_of_bytes(tt_dtype_bytes(t));
+  tt_sb_printf(sb, "%s(%s, tt_v, %s,", shuffle(c), tt_c_vector(c, m, s->lanes),
+               s->step == 1 ? "tt_v" : "tt_w");
+  for (int i = 0; i < s->lanes; i++)
+    tt_sb_printf(sb, "%s%d%s", i % 16 ? " " : "\n      ", pick(s, k, i),
+                 i + 1 < s->lanes ? "," : ");\n");
+}
+
+const char *
+tt_c_spread_helper(struct cprinter *c, enum tt_dtype t, int lanes, int step)
+{
+  const struct spread s = {lanes, abs(step), step < 0};
+  const char *v = tt_c_vector(c, t, lanes);
+  const char *u = tt_c_unaligned(c, t, lanes);
+  const char *name = tt_c_helper_name(
+      c, s.step == 1 ? tt_arena_printf(c->arena, "reversed_%s", v)
+                     : tt_arena_printf(c->arena, "every%d_%s%s", s.step, v,
+                                       s.back ? "_reversed" : ""));
+  if (tt_c_has_helper(c, name))
+    return name;
+  struct tt_sb sb = {0};
+  tt_sb_printf(&sb,
+               "  const %s *tt_p = (p);\n  %s tt_v = *(const %s *)tt_p%s;\n",
+               tt_c_storage(t), v, u, s.step > 1 ? ", tt_w" : "");
+  if (s.step == 1) {
+    tt_sb_add(&sb, "  ");
+    add_shuffle(c, &sb, t, &s, 0);
+  }
+  for (int k = 1; k < s.step; k++) {
+    tt_sb_printf(&sb, "  tt_w = *(const %s *)(tt_p + %d);\n  %s", u,
+                 load_at(&s, k), k + 1 < s.step ? "tt_v = " : "");
+    add_shuffle(c, &sb, t, &s, k);
+  }
+  const char *text = tt_c_vector_macro(c, name, "p", tt_sb_str(&sb));
+  tt_sb_free(&sb);
+  return tt_c_add_helper(c, name, text);
+}
+
 static const char *
 op_name(const struct tt_expr *e)
 {

@@ -129,6 +129,11 @@ const char *tt_c_lane_helper(struct cprinter *, const struct tt_expr *);
 /* min, max and select of whole vectors. */
 const char *tt_c_vec_helper(struct cprinter *, const char *op, enum tt_dtype,
                             int lanes);
+/* Makes a vector of elements `step` apart (-4..4, not 0 or 1) of a pointer to
+ * the one at the lowest address.  What is read lies between the first and the
+ * last of them. */
+const char *tt_c_spread_helper(struct cprinter *, enum tt_dtype, int lanes,
+                               int step);
 const char *tt_c_add_helper(struct cprinter *, const char *name,
                             const char *text);
 /* What takes or returns vectors is a macro, not a function: compilers warn of

@@ -2,6 +2,8 @@
  *
  * Buffers have guard zones filled with a pattern, outputs and scratch memory
  * start poisoned, and the temporary directory is removed whatever happens.
+ * What is only read stands once behind and once before memory that cannot be
+ * touched, so that reading outside of it ends the test.
  */
 #include "config.h"
 
@@ -12,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { ALIGN = 64, GUARD = 4096, POISON = 0xa5 };
@@ -227,6 +230,40 @@ buffer_intact(const struct buffer *b)
   return true;
 }
 
+/* Whole pages between two that cannot be read or written. */
+struct fenced {
+  unsigned char *mem;
+  size_t page, inside;
+};
+
+static bool
+fenced_open(struct fenced *f, size_t size)
+{
+  f->page = (size_t)sysconf(_SC_PAGESIZE);
+  f->inside = (size + f->page) / f->page * f->page;
+  void *p = mmap(NULL, f->inside + 2 * f->page, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  f->mem = p == MAP_FAILED ? NULL : p;
+  return f->mem &&
+         mprotect(f->mem + f->page, f->inside, PROT_READ | PROT_WRITE) == 0;
+}
+
+/* The values again, at the beginning or the end of the pages. */
+static void *
+fenced_copy(const struct fenced *f, const struct buffer *b, bool end)
+{
+  unsigned char *p = f->mem + f->page + (end ? f->inside - b->size : 0);
+  memcpy(p, b->data, b->size);
+  return p;
+}
+
+static void
+fenced_close(struct fenced *f)
+{
+  if (f->mem)
+    munmap(f->mem, f->inside + 2 * f->page);
+}
+
 static double
 default_tolerance(enum tt_dtype t)
 {
@@ -259,6 +296,27 @@ static const enum tt_role param_roles[] = {TT_INPUT, TT_WEIGHT, TT_OUTPUT};
 
 typedef void entry_fn(void **, int);
 
+/* Calls the kernel with its inputs and weights (the first `n` buffers) at the
+ * beginning and at the end of readable memory. */
+static const char *
+call_fenced(struct tt_arena *arena, int n, const struct buffer *b, void **args,
+            entry_fn *entry)
+{
+  struct fenced *f = TT_ARRAY(arena, struct fenced, (size_t)n + 1);
+  bool ok = true;
+  for (int i = 0; i < n; i++)
+    ok = fenced_open(&f[i], b[i].size) && ok;
+  for (int end = 0; end < 2 && ok; end++) {
+    for (int i = 0; i < n; i++)
+      args[i] = fenced_copy(&f[i], &b[i], end);
+    entry(args, 0);
+    entry(args, 1);
+  }
+  for (int i = 0; i < n; i++)
+    fenced_close(&f[i]);
+  return ok ? NULL : "no memory between guards";
+}
+
 static const char *
 run_case(struct tt_arena *arena, const struct exec_case *k,
          const struct tt_code_sizes *sizes, entry_fn *entry, double tolerance)
@@ -269,7 +327,7 @@ run_case(struct tt_arena *arena, const struct exec_case *k,
   const struct tt_tensor **of =
       TT_ARRAY(arena, const struct tt_tensor *, (size_t)p->ntensors + 2);
   const char *error = NULL;
-  int n = 0;
+  int n = 0, nread = 0;
   for (int r = 0; r < 3; r++)
     for (int i = 0; i < p->ntensors; i++) {
       const struct tt_tensor *t = p->tensors[i];
@@ -277,16 +335,17 @@ run_case(struct tt_arena *arena, const struct exec_case *k,
         continue;
       b[n] = buffer_new(arena, (size_t)tt_tensor_size(t) *
                                    (size_t)tt_dtype_bytes(t->dtype));
-      if (t->role != TT_OUTPUT)
+      if (t->role != TT_OUTPUT) {
         exec_pack(t, k->in, b[n].data);
+        nread++;
+      }
       of[n++] = t;
     }
   b[n++] = buffer_new(arena, (size_t)sizes->prepared_bytes);
   b[n++] = buffer_new(arena, (size_t)sizes->workspace_bytes);
   for (int i = 0; i < n; i++)
     args[i] = b[i].data;
-  entry(args, 0);
-  entry(args, 1);
+  error = call_fenced(arena, nread, b, args, entry);
   struct tt_values *got = tt_values_new();
   for (int i = 0; i < n && !error; i++) {
     if (!buffer_intact(&b[i]))

@@ -480,6 +480,41 @@ test_strides(void **state)
   check(&f);
 }
 
+/* Small strides forth and back in every type and width: up to both ends of
+ * what may be read. */
+static void
+test_spread(void **state)
+{
+  (void)state;
+  enum { N = 81 };
+  for (int t = 0; t < TT_NDTYPES; t++) {
+    struct fix f;
+    start(&f, "spread");
+    enum tt_dtype d = (enum tt_dtype)t;
+    const struct tt_stmt *items[20];
+    int n = 0;
+    for (int64_t stride = -5; stride <= 5; stride++) {
+      if (stride == 0)
+        continue;
+      int64_t step = stride < 0 ? -stride : stride;
+      int64_t size = (N - 1) * step + 1, all = N;
+      struct tt_tensor *a =
+          param(&f, tt_arena_printf(f.ar, "A%d", n), TT_INPUT, d, 1, &size);
+      struct tt_tensor *o =
+          param(&f, tt_arena_printf(f.ar, "O%d", n), TT_OUTPUT, d, 1, &all);
+      const struct tt_var *v = var(&f, "x", N);
+      const struct tt_expr *x = ref(&f, v);
+      const struct tt_expr *at =
+          tt_iadd(f.ar, tt_imul(f.ar, x, stride),
+                  tt_idx(f.ar, stride < 0 ? size - 1 : 0));
+      items[n++] = vector(&f, v, 64 / tt_dtype_bytes(d),
+                          store(&f, o, &x, load(&f, a, &at)));
+    }
+    f.nest.body = tt_seq(f.ar, n, items);
+    check(&f);
+  }
+}
+
 /* A loop whose iterations depend on each other stays serial. */
 static void
 test_dependence(void **state)
@@ -1099,6 +1134,7 @@ main(void)
       cmocka_unit_test(test_extents),
       cmocka_unit_test(test_long_loop),
       cmocka_unit_test(test_strides),
+      cmocka_unit_test(test_spread),
       cmocka_unit_test(test_dependence),
       cmocka_unit_test(test_vector_reduction),
       cmocka_unit_test(test_padding),

@@ -106,6 +106,19 @@ init_lanes(struct tt_inst *in, int n, const struct tt_expr **idx,
                 tt_store(ar, in->acc, n + 1, idx, identity));
 }
 
+/* Elements first, first + step, ... of a vector as a tree: in the end the
+ * upper half meets the lower one, which compilers make vectors of. */
+static const struct tt_expr *
+combine_every(struct tt_arena *ar, enum tt_red red, const struct tt_tensor *t,
+              int64_t first, int64_t step)
+{
+  const struct tt_expr *at = tt_idx(ar, first);
+  if (first + step >= t->dims[0])
+    return tt_load(ar, t, 1, &at);
+  return tt_red_combine(ar, red, combine_every(ar, red, t, first, 2 * step),
+                        combine_every(ar, red, t, first + step, 2 * step));
+}
+
 /* target[t] = acc_rest[point], combined with every lane of acc[point]: first
  * vector with vector, then the lanes of one vector. */
 static stmt
@@ -131,11 +144,8 @@ combine_lanes(struct tt_inst *in, int n, const struct tt_expr **idx,
   stmt parts[2];
   parts[0] =
       tt_for(ar, TT_VECTOR, (int)lanes, v, tt_store(ar, one, 1, &lane, sum));
-  sum = tt_load(ar, in->acc_rest, n, idx);
-  for (int64_t i = 0; i < lanes; i++) {
-    const struct tt_expr *at = tt_idx(ar, i);
-    sum = tt_red_combine(ar, st->red, sum, tt_load(ar, one, 1, &at));
-  }
+  sum = tt_red_combine(ar, st->red, tt_load(ar, in->acc_rest, n, idx),
+                       combine_every(ar, st->red, one, 0, 1));
   parts[1] = tt_store(ar, in->target, st->nspatial, t, sum);
   return tt_alloc_stmt(ar, one, tt_seq(ar, 2, parts));
 }

@@ -1,5 +1,5 @@
 # Speed, as ratios within one run; not part of `make check`.
-EXTRA_DIST += bench/run bench/gemm.c bench/matmul_tn.sched
+EXTRA_DIST += bench/README.md bench/run bench/gemm.c bench/matmul_tn.sched
 EXTRA_PROGRAMS = bench/gemm
 bench_gemm_SOURCES = bench/gemm.c
 CLEANFILES += $(EXTRA_PROGRAMS)

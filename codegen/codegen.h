@@ -23,6 +23,7 @@ struct tt_codegen_options {
   bool entry;
   bool naive;       /* the loops as they stand, as a person would write them:
                        what others are measured against */
+  bool verify_each; /* check after every pass, not at the end alone */
   const char *name; /* function name; NULL: the program's */
 };
 

@@ -6,21 +6,56 @@
 #include "ir/passes.h"
 
 static const struct tt_stmt *
+simplify(struct pass *p, const struct tt_stmt *s)
+{
+  return tt_simplify_stmt(p->arena, s);
+}
+
+static const struct tt_stmt *
+partition(struct pass *p, const struct tt_stmt *s)
+{
+  return p->options->naive ? s : tt_pass_partition(p, s);
+}
+
+typedef const struct tt_stmt *pass_fn(struct pass *, const struct tt_stmt *);
+
+static const struct {
+  const char *name;
+  pass_fn *run;
+  bool unrolled; /* no unrolled loops are left after it */
+} passes[] = {
+    {"partition", partition, false}, /* borders apart from the interior */
+    {"vectorize", tt_pass_vectorize, false}, /* vector loops: straight code */
+    {"unroll", tt_pass_unroll, false},       /* unrolled loops written out */
+    {"unique locals", tt_pass_unique_locals, false},
+    {"simplify", simplify, false}, /* indices become constants */
+    {"join ifs", tt_pass_join_ifs, false},
+    {"promote", tt_pass_promote, true}, /* register tiles: variables */
+    {"drop dead", tt_pass_drop_dead, true},
+    {"name loads", tt_pass_name_loads, true},
+};
+
+/* The checker between passes.  What it proves of indices needs them simple. */
+static void
+check(struct pass *p, const char *name, bool unrolled, const struct tt_stmt *s)
+{
+  const char *bad =
+      tt_verify_stmt(p->arena, tt_simplify_stmt(p->arena, s), unrolled);
+  if (bad)
+    p->error = tt_arena_printf(p->arena, "after %s: %s", name, bad);
+}
+
+static const struct tt_stmt *
 run_passes(struct pass *p, const struct tt_stmt *s)
 {
-  if (!p->options->naive)
-    s = tt_pass_partition(p, s); /* borders apart from the interior */
-  s = tt_pass_vectorize(p, s);   /* vector loops become straight code */
-  s = tt_pass_unroll(p, s);      /* unrolled loops are written out */
-  if (p->error)
-    return s;
-  s = tt_pass_unique_locals(p, s);
-  s = tt_simplify_stmt(p->arena, s); /* indices become constants */
-  s = tt_pass_join_ifs(p, s);
-  s = tt_pass_promote(p, s); /* register tiles become variables */
-  s = tt_pass_drop_dead(p, s);
-  s = tt_pass_name_loads(p, s);
-  p->error = tt_verify_stmt(p->arena, s, true);
+  int n = (int)(sizeof passes / sizeof passes[0]);
+  for (int i = 0; i < n && !p->error; i++) {
+    s = passes[i].run(p, s);
+    if (p->options->verify_each && !p->error)
+      check(p, passes[i].name, passes[i].unrolled, s);
+  }
+  if (!p->error)
+    p->error = tt_verify_stmt(p->arena, s, true);
   return s;
 }
 

@@ -49,7 +49,8 @@ static struct tt_codegen_options
 options(uint64_t seed)
 {
   static const int widths[] = {0, 16, 32, 64};
-  return (struct tt_codegen_options){.vector_bytes = widths[seed % 4],
+  return (struct tt_codegen_options){.verify_each = true,
+                                     .vector_bytes = widths[seed % 4],
                                      .workspace =
                                          seed % 3 ? TT_WS_STATIC : TT_WS_ARG};
 }

@@ -137,12 +137,27 @@ endif
 
 # ---- the tuner -----------------------------------------------------------
 if HAVE_CMOCKA
-check_PROGRAMS += tests/test_tuner
-TESTS += tests/test_tuner
-tests_test_tuner_SOURCES = tests/test_tuner.c \
+check_PROGRAMS += tests/test_search
+TESTS += tests/test_search
+tests_test_search_SOURCES = tests/test_search.c
+tests_test_search_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_search_LDADD = tuner/libtuner.a ir/libir.a $(CMOCKA_LIBS) \
+	$(XGBOOST_LIBS)
+check_PROGRAMS += tests/test_features
+TESTS += tests/test_features
+tests_test_features_SOURCES = tests/test_features.c \
+	tests/product.c tests/product.h \
 	tests/random_schedule.c tests/random_schedule.h
-tests_test_tuner_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) $(SQLITE_CFLAGS)
-tests_test_tuner_LDADD = tests/librandom.a tuner/libtuner.a frontend/libfrontend.a \
+tests_test_features_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_features_LDADD = tests/librandom.a tuner/libtuner.a \
+	schedule/libschedule.a ir/libir.a $(CMOCKA_LIBS)
+check_PROGRAMS += tests/test_tune
+TESTS += tests/test_tune
+tests_test_tune_SOURCES = tests/test_tune.c \
+	tests/fake_tuning.c tests/fake_tuning.h \
+	tests/product.c tests/product.h
+tests_test_tune_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) $(SQLITE_CFLAGS)
+tests_test_tune_LDADD = tuner/libtuner.a frontend/libfrontend.a \
 	codegen/libcodegen.a schedule/libschedule.a runtime/libruntime.a \
 	ir/libir.a $(CMOCKA_LIBS) $(XGBOOST_LIBS) $(SQLITE_LIBS)
 endif

@@ -1,0 +1,341 @@
+/* What the tuner learns and how it searches, without schedules: the cost model
+ * and the searches over spaces made up here.  Nothing here depends on time. */
+#include "config.h"
+
+#include "tuner/search.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tuner/model.h"
+
+/* ---- the cost model ---------------------------------------------------- */
+
+static float
+noise(unsigned *seed)
+{
+  *seed = *seed * 1103515245u + 12345u;
+  return (float)(*seed >> 16 & 0x7fff) / 32768;
+}
+
+static void
+test_gbt_learns_an_order(void **state)
+{
+  enum { N = 300, W = 8 };
+  static float rows[N * W], labels[N], scores[N], again[N];
+  const char *error = NULL;
+  unsigned seed = 7;
+  int right = 0, pairs = 0;
+  struct tt_cost_model *m = tt_gbt_new(1, 1, &error);
+
+  (void)state;
+  for (int i = 0; i < N; i++) {
+    for (int j = 0; j < W; j++)
+      rows[i * W + j] = noise(&seed);
+    labels[i] = 1 / (1 + 4 * fabsf(rows[i * W] - 0.3f) + rows[i * W + 1]);
+  }
+  assert_true(m->ops->fit(m, 200, W, rows, labels, &error));
+  assert_true(m->ops->predict(m, N, W, rows, scores, &error));
+  for (int i = 200; i < N; i++) /* not seen before */
+    for (int j = 200; j < i; j++) {
+      pairs++;
+      right += (labels[i] > labels[j]) == (scores[i] > scores[j]);
+    }
+  assert_true(right > pairs * 0.8);
+  /* The same seed and data give the same scores. */
+  m->ops->free(m);
+  m = tt_gbt_new(1, 1, &error);
+  assert_true(m->ops->fit(m, 200, W, rows, labels, &error));
+  assert_true(m->ops->predict(m, N, W, rows, again, &error));
+  assert_memory_equal(scores, again, sizeof scores);
+  m->ops->free(m);
+}
+
+static void
+assert_scores(struct tt_cost_model *m, int n, const float *rows,
+              const float *labels)
+{
+  float scores[4] = {NAN, NAN, NAN, NAN};
+  const char *error = NULL;
+
+  assert_true(m->ops->fit(m, n, 2, rows, labels, &error));
+  assert_true(m->ops->predict(m, 4, 2, rows, scores, &error));
+  for (int i = 0; i < 4; i++)
+    assert_true(isfinite(scores[i]));
+}
+
+static void
+test_gbt_odd_data(void **state)
+{
+  const float rows[8] = {1, 2, NAN, INFINITY, -INFINITY, 0, 3, NAN};
+  const float constant[4] = {1, 1, 1, 1}, failures[4] = {0, 0, 0, 0};
+  const float odd[4] = {NAN, 1, 0.5, INFINITY}, good[4] = {1, 0, 0.5, 0.25};
+  const char *error = NULL;
+  struct tt_cost_model *m = tt_gbt_new(1, 3, &error);
+  float score;
+
+  (void)state;
+  assert_true(m->ops->predict(m, 1, 2, rows, &score, &error)); /* not fitted */
+  assert_true(score == 0);
+  assert_scores(m, 4, rows, constant);
+  assert_scores(m, 4, rows, failures);
+  assert_scores(m, 1, rows, good);
+  assert_scores(m, 0, rows, good);
+  assert_scores(m, 4, rows, odd);
+  assert_scores(m, 4, rows, good);
+  assert_true(m->ops->predict(m, 0, 2, rows, &score, &error));
+  m->ops->free(m);
+}
+
+/* ---- the search -------------------------------------------------------- */
+
+enum { KNOBS = 7 };
+static const int sizes[KNOBS] = {12, 12, 12, 12, 8, 4, 2};
+static const bool ordered[KNOBS] = {true, true, true, true, true, false, false};
+
+/* A cost surface with valleys, interactions and a part that is illegal. */
+static bool
+synthetic_legal(const int *c)
+{
+  return c[0] + c[1] < 20;
+}
+
+static double
+synthetic_cost(const int *c)
+{
+  double a = c[0] - 7, b = c[1] - 3, d = c[2] - 9, e = c[3] - c[0] / 2.0;
+
+  return 1 + 0.06 * a * a + 0.05 * b * b + 0.03 * d * d + 0.1 * fabs(e) +
+         0.04 * abs(c[4] - 5) * (c[5] == 2 ? 1 : 2) + 0.4 * (c[5] != 2) +
+         0.6 * c[6];
+}
+
+static bool
+synthetic_features(void *ctx, const int *c, float *row)
+{
+  (*(int *)ctx)++;
+  for (int i = 0; i < KNOBS; i++)
+    row[i] = (float)c[i];
+  row[KNOBS] = (float)(c[0] - 2 * c[3]);
+  return synthetic_legal(c);
+}
+
+static int looks; /* calls of synthetic_features: only ever counted up */
+
+static struct tt_search_space
+synthetic(void)
+{
+  return (struct tt_search_space){
+      KNOBS, sizes, ordered, KNOBS + 1, synthetic_features, NULL, &looks};
+}
+
+enum { TRIALS = 128, BATCH = 16 };
+
+/* The best cost after TRIALS trials; no configuration may come twice. */
+static double
+search(uint64_t seed, bool anneal, int *configs)
+{
+  static float rows[TRIALS * (KNOBS + 1)], labels[TRIALS];
+  const char *error = NULL;
+  struct tt_search_space space = synthetic();
+  struct tt_searcher *s = tt_searcher_new(&space, &tt_search_defaults, seed);
+  struct tt_cost_model *m = tt_gbt_new(1, (unsigned)seed, &error);
+  double best = INFINITY, cost[TRIALS];
+  int seeds[KNOBS] = {0}, got;
+
+  for (int n = 0; n < TRIALS; n += got) {
+    int *out = configs + n * KNOBS;
+    if (n > 0 && anneal) {
+      for (int i = 0; i < n; i++)
+        labels[i] = (float)(best / cost[i]);
+      assert_true(m->ops->fit(m, n, KNOBS + 1, rows, labels, &error));
+      got = tt_search_anneal(s, m, 1, seeds, BATCH, out, &error);
+    } else {
+      got = tt_search_random(s, BATCH, out);
+    }
+    assert_int_equal(got, BATCH);
+    for (int i = n; i < n + got; i++) {
+      const int *c = configs + i * KNOBS;
+      assert_true(synthetic_legal(c));
+      synthetic_features(&looks, c, rows + i * (KNOBS + 1));
+      cost[i] = synthetic_cost(c);
+      if (cost[i] < best) {
+        best = cost[i];
+        memcpy(seeds, c, sizeof seeds);
+      }
+      for (int j = 0; j < i; j++)
+        if (memcmp(c, configs + j * KNOBS, sizeof seeds) == 0)
+          fail_msg("proposed twice");
+    }
+  }
+  tt_searcher_free(s);
+  m->ops->free(m);
+  return best;
+}
+
+static void
+test_annealing_beats_random(void **state)
+{
+  static int configs[TRIALS * KNOBS];
+  double learned = 0, blind = 0;
+
+  (void)state;
+  for (uint64_t seed = 1; seed <= 3; seed++) {
+    learned += search(seed, true, configs) - 1;
+    blind += search(seed, false, configs) - 1;
+  }
+  /* How far above the best possible: less than half as far. */
+  if (!(learned < 0.5 * blind))
+    fail_msg("annealing %g, random %g", learned / 3, blind / 3);
+}
+
+static void
+test_search_is_a_function_of_its_seed(void **state)
+{
+  static int a[TRIALS * KNOBS], b[TRIALS * KNOBS];
+
+  (void)state;
+  search(5, true, a);
+  search(5, true, b);
+  assert_memory_equal(a, b, sizeof a);
+  search(6, true, b);
+  assert_memory_not_equal(a, b, sizeof a);
+}
+
+static bool
+even_only(void *ctx, const int *c, float *row)
+{
+  (void)ctx;
+  row[0] = (float)c[0];
+  return (c[0] + c[1]) % 2 == 0;
+}
+
+static void
+test_search_exhausts_a_space(void **state)
+{
+  static const int small[2] = {4, 5};
+  static const bool order[2] = {true, false};
+  const struct tt_search_space space = {2,         small, order, 1,
+                                        even_only, NULL,  NULL};
+  struct tt_searcher *s = tt_searcher_new(&space, &tt_search_defaults, 1);
+  int out[64], known[2] = {0, 0}, n;
+  bool seen[4][5] = {{false}};
+  const char *error = NULL;
+  float rows[4] = {0, 1, 2, 3}, labels[4] = {1, 0.5, 0.25, 0};
+  struct tt_cost_model *m = tt_gbt_new(1, 1, &error);
+
+  (void)state;
+  tt_searcher_know(s, known);
+  assert_true(m->ops->fit(m, 4, 1, rows, labels, &error));
+  n = tt_search_anneal(s, m, 1, known, 6, out, &error);
+  assert_int_equal(n, 6);
+  n += tt_search_random(s, 26, out + 2 * n);
+  assert_int_equal(n, 9); /* ten are legal, one was known */
+  for (int i = 0; i < n; i++) {
+    assert_int_equal((out[2 * i] + out[2 * i + 1]) % 2, 0);
+    assert_false(seen[out[2 * i]][out[2 * i + 1]]);
+    seen[out[2 * i]][out[2 * i + 1]] = true;
+  }
+  assert_false(seen[0][0]);
+  assert_int_equal(tt_search_random(s, 4, out), 0);
+  assert_int_equal(tt_search_anneal(s, m, 1, known, 4, out, &error), 0);
+  assert_int_equal(tt_search_anneal(s, NULL, 1, known, 4, out, &error), 0);
+  tt_searcher_free(s);
+  m->ops->free(m);
+}
+
+static bool
+rare(void *ctx, const int *c, float *row)
+{
+  int *n = ctx;
+
+  (*n)++;
+  row[0] = 0;
+  return c[0] == 17 && c[1] == 23; /* one in ten thousand */
+}
+
+static void
+test_search_finds_the_one_legal(void **state)
+{
+  static const int size[2] = {100, 100};
+  static const bool order[2] = {true, true};
+  int calls = 0, out[4];
+  const struct tt_search_space space = {2, size, order, 1, rare, NULL, &calls};
+  struct tt_searcher *s = tt_searcher_new(&space, &tt_search_defaults, 1);
+
+  (void)state;
+  assert_int_equal(tt_search_random(s, 2, out), 1);
+  assert_int_equal(out[0], 17);
+  assert_int_equal(out[1], 23);
+  assert_int_equal(calls, 10000); /* each is looked at once */
+  tt_searcher_free(s);
+}
+
+static bool
+first_kind(void *ctx, const int *c)
+{
+  (void)ctx;
+  return c[6] == 0;
+}
+
+static void
+test_search_asks_whether_it_is_news(void **state)
+{
+  struct tt_search_space space = synthetic();
+  struct tt_searcher *s;
+  int out[20 * KNOBS];
+
+  (void)state;
+  space.fresh = first_kind;
+  s = tt_searcher_new(&space, &tt_search_defaults, 1);
+  assert_int_equal(tt_search_random(s, 20, out), 20);
+  for (int i = 0; i < 20; i++)
+    assert_int_equal(out[i * KNOBS + 6], 0);
+  tt_searcher_free(s);
+}
+
+static bool
+nothing(void *ctx, const int *c, float *row)
+{
+  (void)ctx;
+  (void)c;
+  row[0] = 0;
+  return true;
+}
+
+static void
+test_search_without_knobs(void **state)
+{
+  const struct tt_search_space space = {0, NULL, NULL, 1, nothing, NULL, NULL};
+  struct tt_searcher *s = tt_searcher_new(&space, &tt_search_defaults, 1);
+  const char *error = NULL;
+  int none[1] = {0};
+
+  (void)state;
+  assert_int_equal(tt_search_random(s, 3, none), 1);
+  assert_int_equal(tt_search_random(s, 3, none), 0);
+  assert_int_equal(tt_search_anneal(s, NULL, 1, none, 3, none, &error), 0);
+  tt_searcher_free(s);
+}
+
+int
+main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_gbt_learns_an_order),
+      cmocka_unit_test(test_gbt_odd_data),
+      cmocka_unit_test(test_annealing_beats_random),
+      cmocka_unit_test(test_search_is_a_function_of_its_seed),
+      cmocka_unit_test(test_search_exhausts_a_space),
+      cmocka_unit_test(test_search_finds_the_one_legal),
+      cmocka_unit_test(test_search_asks_whether_it_is_news),
+      cmocka_unit_test(test_search_without_knobs),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

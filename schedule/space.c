@@ -138,7 +138,9 @@ find_axes(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st,
       int64_t s = acc[i].stride[a];
       unit += s == 1;
       bad += s != 0 && s != 1;
-      /* A vector gathered element by element must serve often. */
+      /* A vector that is not read as it lies must serve often.  For small
+       * strides, too: what a window needs at its borders (a padded copy, or
+       * lanes one by one) costs more than compilers lose on plain loops. */
       if (s != 0 && s != 1 && reuse_of(st, &acc[i]) < 8)
         unit = -MANY;
     }

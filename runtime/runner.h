@@ -3,8 +3,8 @@
  *
  * It is this very program, started again with a hidden first argument: the
  * tuner has threads, and forking children that load code is safe only in a
- * process that has none.  It keeps inputs and reference outputs for the whole
- * session, forks a limited child for every candidate, and answers in lines
+ * process that has none.  It keeps inputs and reference outputs as long as it
+ * lives, forks a limited child for every candidate, and answers in lines
  * (runtime/protocol.h).  When it dies it is started again.
  */
 #ifndef TT_RUNNER_H

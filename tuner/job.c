@@ -185,10 +185,18 @@ find_target(struct tt_job *job)
 
 /* ---- a schedule that is given ------------------------------------------ */
 
+/* With a caret where the call is written; one made of choices has no place. */
 static enum tt_exit
 refused(const struct tt_job *job, const char *file, const struct tt_scall *bad,
         const struct tt_schedule *s)
 {
+  if (bad->span) {
+    struct tt_diags *diags = tt_diags_new(job->arena);
+    const struct tt_span *span = bad->span;
+    tt_diag(diags, TT_D_SCHEDULE, *span, "%s", s->error);
+    tt_report_diags(diags);
+    return TT_EXIT_INPUT;
+  }
   struct tt_sb call = {0};
   tt_scall_print(bad, &call);
   const char *text =

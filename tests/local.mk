@@ -188,12 +188,27 @@ EXTRA_DIST += tests/golden
 if HAVE_CMOCKA
 check_LIBRARIES += tests/libexec.a
 tests_libexec_a_SOURCES = tests/exec_c.c tests/exec_c.h
+check_LIBRARIES += tests/libnest.a
+tests_libnest_a_SOURCES = tests/nest.c tests/nest.h
+tests_libnest_a_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+check_PROGRAMS += tests/test_operators
+TESTS += tests/test_operators
+tests_test_operators_SOURCES = tests/test_operators.c
+tests_test_operators_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_operators_LDADD = tests/libnest.a tests/libexec.a \
+	codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
 check_PROGRAMS += tests/test_codegen
 TESTS += tests/test_codegen
 tests_test_codegen_SOURCES = tests/test_codegen.c
 tests_test_codegen_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
-tests_test_codegen_LDADD = tests/libexec.a codegen/libcodegen.a \
-	schedule/libschedule.a ir/libir.a $(CMOCKA_LIBS)
+tests_test_codegen_LDADD = tests/libnest.a tests/libexec.a \
+	codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
+check_PROGRAMS += tests/test_programs
+TESTS += tests/test_programs
+tests_test_programs_SOURCES = tests/test_programs.c
+tests_test_programs_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_programs_LDADD = tests/libnest.a tests/libexec.a \
+	codegen/libcodegen.a schedule/libschedule.a ir/libir.a $(CMOCKA_LIBS)
 check_PROGRAMS += tests/test_random_code
 TESTS += tests/test_random_code
 tests_test_random_code_SOURCES = tests/test_random_code.c \

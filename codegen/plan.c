@@ -3,8 +3,8 @@
  * TT_TEMPs live from the first to the last top-level statement that uses
  * them and share space when these ranges do not meet.  Locals are laid out
  * above them like a stack, following the nesting of TT_ALLOC.  A local of a
- * parallel loop is on the stack if it is small, else every iteration has its
- * own copy.
+ * parallel loop is on the stack if it is small, else in a frame that every
+ * iteration has for itself.
  */
 #include "config.h"
 
@@ -47,6 +47,35 @@ max64(int64_t a, int64_t b)
   return a > b ? a : b;
 }
 
+static void place_locals(struct walk *w, const struct tt_stmt *s, int64_t at,
+                         int64_t stack);
+
+/* Iterations of a parallel loop run at the same time, each at another place
+ * of its body: each has a frame of its own, in which the locals of the body
+ * lie like a stack.  (A copy of each local an iteration would let locals that
+ * take turns in one iteration meet those of another.) */
+static void
+place_frame(struct walk *w, const struct tt_stmt *loop, int64_t at,
+            int64_t stack)
+{
+  struct layout *l = w->layout;
+  struct walk inner = {l, loop->var};
+  int first = l->n;
+  int64_t around = l->workspace, frame, all;
+  l->workspace = 0;
+  place_locals(&inner, loop->body, 0, stack);
+  frame = l->workspace;
+  for (int i = first; i < l->n; i++)
+    if (l->items[i].var) {
+      l->items[i].offset += at;
+      l->items[i].stride = frame;
+    }
+  if (__builtin_mul_overflow(frame, loop->var->extent, &all) ||
+      __builtin_add_overflow(all, at, &all))
+    all = MAX_BYTES + 1;
+  l->workspace = max64(around, all);
+}
+
 /* `at`, `stack`: bytes in use around the statement. */
 static void
 place_locals(struct walk *w, const struct tt_stmt *s, int64_t at, int64_t stack)
@@ -68,13 +97,12 @@ place_locals(struct walk *w, const struct tt_stmt *s, int64_t at, int64_t stack)
     if (s->other)
       place_locals(w, s->other, at, stack);
     return;
-  case TT_FOR: {
-    struct walk inner = *w;
+  case TT_FOR:
     if (s->for_kind == TT_PARALLEL && !w->var)
-      inner.var = s->var;
-    place_locals(&inner, s->body, at, stack);
+      place_frame(w, s, at, stack);
+    else
+      place_locals(w, s->body, at, stack);
     return;
-  }
   case TT_ALLOC: {
     const struct tt_tensor *t = s->tensor;
     int64_t bytes = bytes_of(t);
@@ -84,12 +112,8 @@ place_locals(struct walk *w, const struct tt_stmt *s, int64_t at, int64_t stack)
       return;
     }
     p.stack = bytes <= SMALL && (t->scope == TT_STACK || w->var);
-    if (!p.stack && w->var) {
+    if (!p.stack)
       p.var = w->var;
-      p.stride = bytes;
-      if (__builtin_mul_overflow(bytes, w->var->extent, &bytes))
-        bytes = MAX_BYTES + 1;
-    }
     TT_PUSH(*l, p);
     place_locals(w, s->body, p.stack ? at : at + bytes,
                  p.stack ? stack + bytes : stack);

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "codegen/plan.h"
 #include "schedule/schedule.h"
 #include "tests/exec_c.h"
 #include "tests/nest.h"
@@ -376,6 +377,47 @@ test_programs(void **state)
   }
 }
 
+/* Locals that take turns in an iteration of a parallel loop, of different
+ * sizes: another iteration, wherever it is, must not meet them. */
+static void
+test_frames(void **state)
+{
+  (void)state;
+  enum { N = 3, THREADS = 4 };
+  static const int64_t sizes[N] = {9000, 5000, 20000};
+  struct fix f;
+  start(&f, "frames");
+  struct tt_tensor *o = param(&f, "Y", TT_OUTPUT, TT_F32, 1, DIMS(THREADS));
+  const struct tt_var *v = var(&f, "i", THREADS);
+  const struct tt_expr *at = ref(&f, v), *first = tt_idx(f.ar, 0);
+  struct tt_tensor *locals[N];
+  const struct tt_stmt *turns[N];
+  for (int i = 0; i < N; i++) {
+    locals[i] = local(&f, "t", TT_WORKSPACE, TT_F32, 1, DIMS(sizes[i]));
+    const struct tt_stmt *both[2] = {
+        store(&f, locals[i], &first, tt_flt(f.ar, TT_F32, i)),
+        store(&f, o, &at, load(&f, locals[i], &first))};
+    turns[i] = tt_alloc_stmt(f.ar, locals[i], tt_seq(f.ar, 2, both));
+  }
+  f.nest.body = tt_for(f.ar, TT_PARALLEL, 0, v, tt_seq(f.ar, N, turns));
+  struct tt_codegen_options opt = {.vector_bytes = 64};
+  struct plan plan;
+  assert_null(tt_plan(f.ar, &f.nest, &opt, &plan));
+  for (int a = 0; a < N; a++)
+    for (int b = 0; b < N; b++)
+      for (int i = 0; i < THREADS; i++)
+        for (int j = 0; j < THREADS; j++) {
+          const struct place *p = tt_place_of(&plan.body, locals[a]);
+          const struct place *q = tt_place_of(&plan.body, locals[b]);
+          int64_t from = p->offset + i * p->stride;
+          int64_t to = q->offset + j * q->stride;
+          assert_true(i == j || from + 4 * sizes[a] <= to ||
+                      to + 4 * sizes[b] <= from);
+          assert_true(from + 4 * sizes[a] <= plan.sizes.workspace_bytes);
+        }
+  tt_arena_free(f.ar);
+}
+
 int
 main(void)
 {
@@ -383,6 +425,7 @@ main(void)
       cmocka_unit_test(test_identifiers),
       cmocka_unit_test(test_weights),
       cmocka_unit_test(test_liveness),
+      cmocka_unit_test(test_frames),
       cmocka_unit_test(test_limits),
       cmocka_unit_test(test_product),
       cmocka_unit_test(test_golden_product),

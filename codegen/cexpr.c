@@ -642,15 +642,34 @@ negation(struct cprinter *c, const struct tt_expr *e, int prec)
   return cast(c, tt_c_value(t), text, prec);
 }
 
+/* A truth value, whatever integer type it was converted to. */
+static bool
+is_truth(const struct tt_expr *e)
+{
+  while (e->kind == TT_CAST || e->kind == TT_SAT)
+    e = e->a;
+  return e->type.dtype == TT_BOOL;
+}
+
 static const char *
 complement(struct cprinter *c, const struct tt_expr *e, int prec)
 {
   enum tt_dtype t = e->type.dtype;
-  const char *text = tt_arena_printf(c->arena, "%s%s", t == TT_BOOL ? "!" : "~",
-                                     tt_c_expr(c, e->a, PREC_UNARY));
+  const char *text;
+  int own = PREC_UNARY;
+  if (t != TT_BOOL && is_truth(e->a)) {
+    /* Compilers take ~ of a truth value for a slip. */
+    own = tt_binop_prec(TT_SUB);
+    text =
+        tt_arena_printf(c->arena, "%s - %s", t == TT_U32 ? "0xffffffffu" : "-1",
+                        tt_c_expr(c, e->a, own + 1));
+  } else {
+    text = tt_arena_printf(c->arena, "%s%s", t == TT_BOOL ? "!" : "~",
+                           tt_c_expr(c, e->a, PREC_UNARY));
+  }
   if (t == TT_U8 || t == TT_U16)
     return cast(c, tt_c_value(t), text, prec);
-  return tt_c_paren(c, text, PREC_UNARY, prec);
+  return tt_c_paren(c, text, own, prec);
 }
 
 static const char *

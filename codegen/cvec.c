@@ -381,11 +381,25 @@ saturation(struct cprinter *c, const struct tt_expr *e, int prec)
   return conversion(c, tt_cast(c->arena, t, a), prec);
 }
 
+/* Is the expression of the unaligned type of a load from memory?  Operators
+ * take over the type of their operands. */
+static bool
+is_unaligned(const struct tt_expr *e)
+{
+  if (e->type.lanes == 1)
+    return false;
+  if (e->kind == TT_LOAD)
+    return !tt_is_register(e->tensor);
+  if (e->kind == TT_BINARY)
+    return is_unaligned(e->a) || is_unaligned(e->b);
+  return (e->kind == TT_NEG || e->kind == TT_NOT) && is_unaligned(e->a);
+}
+
 /* A branch of ?:, where both must have the same type: not an unaligned one. */
 static const char *
 branch(struct cprinter *c, const struct tt_expr *e)
 {
-  if (e->kind == TT_LOAD && !tt_is_register(e->tensor))
+  if (is_unaligned(e))
     return cast(c, tt_c_vector(c, e->type.dtype, e->type.lanes),
                 tt_c_vexpr(c, e, PREC_UNARY), PREC_UNARY);
   return tt_c_vexpr(c, e, PREC_COND + 1);

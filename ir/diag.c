@@ -101,12 +101,6 @@ tt_source_new(struct tt_arena *arena, const char *name, const char *text,
 }
 
 const char *
-tt_source_name(const struct tt_source *s)
-{
-  return s->name;
-}
-
-const char *
 tt_source_text(const struct tt_source *s, size_t *len)
 {
   if (len)
@@ -330,12 +324,6 @@ int
 tt_diags_errors(const struct tt_diags *d)
 {
   return d->errors;
-}
-
-int
-tt_diags_warnings(const struct tt_diags *d)
-{
-  return d->warnings;
 }
 
 bool

@@ -31,7 +31,6 @@ enum tt_diag_code {
 /* A source from memory (name and text copied to the arena). */
 struct tt_source *tt_source_new(struct tt_arena *, const char *name,
                                 const char *text, size_t len);
-const char *tt_source_name(const struct tt_source *);
 const char *tt_source_text(const struct tt_source *, size_t *len);
 /* 1-based line and visual column (tabs to 8, UTF-8 counted once). */
 void tt_source_place(const struct tt_source *, uint32_t offset, int *line,
@@ -46,7 +45,6 @@ void tt_diag(struct tt_diags *, enum tt_diag_code, struct tt_span,
 void tt_diag_note(struct tt_diags *, struct tt_span, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int tt_diags_errors(const struct tt_diags *);
-int tt_diags_warnings(const struct tt_diags *);
 /* Has this code been reported?  For tests. */
 bool tt_diags_has(const struct tt_diags *, enum tt_diag_code);
 /* All of them, sorted by place, at most 20 errors (then "N more errors"):

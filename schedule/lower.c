@@ -415,7 +415,7 @@ copy_region(struct tt_inst *in, int cache)
   const struct tt_var *vars[TT_MAX_DIMS];
   for (int d = 0; d < t->ndim; d++) {
     struct tt_var *v = TT_NEW(ar, struct tt_var);
-    v->name = tt_arena_printf(ar, "%s%d", "i", d);
+    v->name = tt_arena_printf(ar, "i%d", d);
     v->extent = local->dims[d];
     v->id = lw->nvars++;
     vars[d] = v;

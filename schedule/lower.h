@@ -83,8 +83,6 @@ int64_t tt_max_extent(const struct tt_inst *, int loop);
 const struct tt_expr *tt_loop_value(const struct tt_inst *, int loop);
 /* Range of a loop given the leaves entered so far. */
 struct tt_range tt_loop_range(const struct tt_inst *, int loop);
-/* Range of an index expression of the stage over its axes. */
-struct tt_range tt_index_range(const struct tt_inst *, const struct tt_expr *);
 /* The part of `tensor` that `in` and what is computed inside it read in the
  * iterations not entered yet, clipped to the tensor.  Sets limits for the
  * stages computed inside.  `base` and `extent` have an entry a dimension. */

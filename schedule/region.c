@@ -289,13 +289,6 @@ index_range(const struct axes *ax, struct tt_arena *ar, const struct tt_expr *e)
   return unknown;
 }
 
-struct tt_range
-tt_index_range(const struct tt_inst *in, const struct tt_expr *e)
-{
-  struct axes ax = {.in = in, .stage = in->ss->stage};
-  return index_range(&ax, in->lw->arena, e);
-}
-
 /* ---- regions of tensors ------------------------------------------------ */
 
 /* Ranges further apart have no useful hull. */

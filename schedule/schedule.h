@@ -87,10 +87,6 @@ struct tt_schedule {
 struct tt_schedule *tt_schedule_new(struct tt_arena *,
                                     const struct tt_program *, bool strict_fp);
 
-/* A copy in an arena (its own or another), to try primitives on. */
-struct tt_schedule *tt_schedule_copy(struct tt_arena *,
-                                     const struct tt_schedule *);
-
 /* The primitives.  Each returns false and sets s->error, changing nothing,
  * when it would be illegal.  `stage` is a position, loops are names' handles
  * (tt_find_loop). */

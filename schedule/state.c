@@ -88,8 +88,10 @@ tt_need_leaf(struct tt_schedule *s, int stage, int loop)
   const struct tt_stage_schedule *ss = &s->stages[stage];
   if (loop >= 0 && loop < ss->nloops && ss->loops[loop].child[0] < 0)
     return true;
-  return tt_refuse(s, "no loop in %s (have %s)", tt_stage_name(s, stage),
-                   "its leaves only");
+  if (loop < 0 || loop >= ss->nloops)
+    return tt_refuse(s, "no such loop in %s", tt_stage_name(s, stage));
+  return tt_refuse(s, "%s of %s was split or fused", ss->loops[loop].name,
+                   tt_stage_name(s, stage));
 }
 
 int
@@ -146,22 +148,6 @@ tt_schedule_new(struct tt_arena *arena, const struct tt_program *program,
       TT_ARRAY(arena, struct tt_stage_schedule, (size_t)program->nstages);
   for (int i = 0; i < s->nstages; i++)
     init_stage(&s->stages[i], program->stages[i]);
-  return s;
-}
-
-struct tt_schedule *
-tt_schedule_copy(struct tt_arena *arena, const struct tt_schedule *from)
-{
-  struct tt_schedule *s = TT_NEW(arena, struct tt_schedule);
-  *s = *from;
-  s->arena = arena;
-  s->stages = tt_arena_dup(arena, from->stages,
-                           (size_t)from->nstages * sizeof *from->stages);
-  s->capcalls = from->ncalls;
-  s->calls = from->ncalls
-                 ? tt_arena_dup(arena, from->calls,
-                                (size_t)from->ncalls * sizeof *from->calls)
-                 : NULL;
   return s;
 }
 

@@ -135,13 +135,6 @@ tt_searcher_know(struct tt_searcher *s, const int *config)
   s->seen.entries[entry].taken = true;
 }
 
-void
-tt_searcher_counts(const struct tt_searcher *s, long *seen, long *illegal)
-{
-  *seen = s->seen.n;
-  *illegal = s->illegal;
-}
-
 /* ---- one configuration ------------------------------------------------- */
 
 /* Is the entry legal?  Its features are left in `row`. */

@@ -51,7 +51,5 @@ void tt_searcher_know(struct tt_searcher *, const int *config);
 int tt_search_random(struct tt_searcher *, int n, int *out);
 int tt_search_anneal(struct tt_searcher *, struct tt_cost_model *, int nseeds,
                      const int *seeds, int n, int *out, const char **error);
-/* Configurations looked at so far, and how many of them were illegal. */
-void tt_searcher_counts(const struct tt_searcher *, long *seen, long *illegal);
 
 #endif

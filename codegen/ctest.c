@@ -101,11 +101,13 @@ print_plain(struct tt_arena *arena, const struct tt_program *p,
 }
 
 static const char generator[] =
-    "/* A small generator of numbers, the same on every machine. */\n"
+    "/* A small generator of numbers, the same on every machine.  Mixed, so\n"
+    " * that long sums with any stride stay small. */\n"
     "static unsigned long state = 1;\n"
     "static unsigned long bits(void)\n{\n"
     "  state = (state * 1664525ul + 1013904223ul) & 0xfffffffful;\n"
-    "  return state >> 8;\n}\n\n";
+    "  const unsigned long mixed = (state ^ state >> 15) * 2246822519ul;\n"
+    "  return (mixed & 0xfffffffful) >> 8;\n}\n\n";
 
 /* Memory for n bytes, or the end of the program. */
 static const char allocator[] =

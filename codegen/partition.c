@@ -16,6 +16,9 @@
 
 /* Copies multiply: loops with larger bodies stay whole. */
 #define MAX_NODES 3000
+/* The parts of a parallel loop run one after the other: one of fewer
+ * iterations stays whole, or threads would have nothing to do. */
+#define MIN_PARALLEL 8
 
 /* Iterations lo <= v < hi. */
 struct span {
@@ -183,7 +186,8 @@ find_local(void *ctx, const struct tt_stmt *s)
 static bool
 may_split(const struct tt_stmt *loop)
 {
-  if (loop->for_kind == TT_UNROLL)
+  if (loop->for_kind == TT_UNROLL ||
+      (loop->for_kind == TT_PARALLEL && loop->var->extent < MIN_PARALLEL))
     return false;
   bool local = false;
   if (loop->for_kind == TT_VECTOR)

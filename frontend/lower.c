@@ -486,6 +486,21 @@ check_outputs(struct tt_sema *s)
 
 /* ---- schedules --------------------------------------------------------- */
 
+/* Is it the name of partial results, made by rfactor further up? */
+static bool
+made_before(const struct tt_sblock *block, int before, const char *name)
+{
+  for (int i = 0; i < before; i++) {
+    const struct tt_scall *call = &block->calls[i];
+    if (call->nargs == 0 || strcmp(call->primitive, "rfactor") != 0)
+      continue;
+    const struct tt_sarg *last = &call->args[call->nargs - 1];
+    if (last->kind == TT_SARG_ID && strcmp(last->str, name) == 0)
+      return true;
+  }
+  return false;
+}
+
 static void
 check_block(struct tt_sema *s, const struct tt_sblock *block)
 {
@@ -493,7 +508,8 @@ check_block(struct tt_sema *s, const struct tt_sblock *block)
     const struct tt_scall *call = &block->calls[i];
     const struct tt_sym *sym = tt_symbol_find(s, call->stage);
     struct tt_sb have = {0};
-    if (sym && (sym->stage || sym->kind == TT_SYM_GENERATED))
+    if ((sym && (sym->stage || sym->kind == TT_SYM_GENERATED)) ||
+        made_before(block, i, call->stage))
       continue;
     for (int k = 0; k < s->program->nstages && k < 20; k++)
       tt_sb_printf(&have, "%s%s", k ? " " : "",

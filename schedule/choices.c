@@ -96,9 +96,23 @@ any_values(struct tt_arena *arena, const struct tt_stage *st,
   knob->values = values;
 }
 
-static const struct tt_stage *
-find_stage(const struct tt_program *program, const char *name)
+static bool
+is_id(const struct tt_sarg *a, const char *name)
 {
+  return a->kind == TT_SARG_ID && strcmp(a->str, name) == 0;
+}
+
+/* The stage of a name, or the one of whose sum it is a part (rfactor). */
+static const struct tt_stage *
+find_stage(const struct tt_program *program, const struct tt_sblock *block,
+           const char *name)
+{
+  for (int c = block->ncalls - 1; c >= 0; c--) {
+    const struct tt_scall *call = &block->calls[c];
+    if (strcmp(call->primitive, "rfactor") == 0 && call->nargs == 4 &&
+        is_id(&call->args[3], name))
+      name = call->stage;
+  }
   for (int i = 0; i < program->nstages; i++)
     if (strcmp(program->stages[i]->out->name, name) == 0)
       return program->stages[i];
@@ -106,14 +120,14 @@ find_stage(const struct tt_program *program, const char *name)
 }
 
 static void
-make_knob(struct tt_arena *arena, const struct tt_program *program,
+make_knob(struct tt_arena *arena, const struct choices *c,
           const struct tt_scall *call, const struct tt_sarg *a,
           struct tt_knob *knob)
 {
   knob->name = tt_arena_printf(arena, "%s.%s", call->stage, call->primitive);
   knob->kind = TT_KNOB_FACTOR;
   if (a->kind == TT_SARG_ANY) {
-    any_values(arena, find_stage(program, call->stage), knob);
+    any_values(arena, find_stage(c->program, c->block, call->stage), knob);
   } else {
     knob->n = a->nset;
     knob->values = a->set;
@@ -137,7 +151,7 @@ tt_choices_space(struct tt_arena *arena, const struct tt_program *program,
       if (!is_open(a))
         continue;
       struct tt_knob *knob = &space->knobs[space->nknobs++];
-      make_knob(arena, program, &block->calls[i], a, knob);
+      make_knob(arena, c, &block->calls[i], a, knob);
       space->size *= knob->n;
     }
   return space;

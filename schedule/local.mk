@@ -10,6 +10,7 @@ schedule_libschedule_a_SOURCES = \
 	schedule/nests.c \
 	schedule/place.c \
 	schedule/region.c \
+	schedule/rfactor.c \
 	schedule/schedule.h \
 	schedule/space.c schedule/space.h schedule/space_apply.c \
 	schedule/state.c schedule/state.h \

@@ -73,7 +73,7 @@ struct tt_stage_schedule {
 };
 
 struct tt_schedule {
-  const struct tt_program *program;
+  const struct tt_program *program; /* rfactor replaces it by a copy */
   struct tt_arena *arena;
   bool strict_fp;
   int nstages;
@@ -109,6 +109,13 @@ bool tt_unroll(struct tt_schedule *, int stage, int loop);
 bool tt_vectorize(struct tt_schedule *, int stage, int loop, int lanes);
 bool tt_parallel(struct tt_schedule *, int stage, int loop);
 bool tt_inline(struct tt_schedule *, int stage);
+/* The reduction axis `loop` in blocks of `factor`: their results are elements
+ * of a new tensor `name`, blocks first, and the stage reduces these.  The stage
+ * that computes them takes position `stage` and has `inner_name` as its
+ * reduction axis; the old one and all after it move up by one.  Comes before
+ * the stage's other primitives.  Returns `stage` or -1. */
+int tt_rfactor(struct tt_schedule *, int stage, int loop, int64_t factor,
+               const char *inner_name, const char *name);
 bool tt_compute_at(struct tt_schedule *, int stage, int consumer, int loop);
 bool tt_compute_root(struct tt_schedule *, int stage);
 bool tt_cache_write(struct tt_schedule *, int stage, int loop);

@@ -109,10 +109,10 @@ tt_add_loop(struct tt_schedule *s, int stage, const char *name)
   return i;
 }
 
-static void
-init_stage(struct tt_stage_schedule *ss, const struct tt_stage *stage)
+void
+tt_init_stage(struct tt_stage_schedule *ss, const struct tt_stage *stage)
 {
-  ss->stage = stage;
+  *ss = (struct tt_stage_schedule){.stage = stage};
   ss->value = stage->value;
   ss->where = stage->where;
   ss->cache_write = TT_NO_CACHE;
@@ -147,7 +147,7 @@ tt_schedule_new(struct tt_arena *arena, const struct tt_program *program,
   s->stages =
       TT_ARRAY(arena, struct tt_stage_schedule, (size_t)program->nstages);
   for (int i = 0; i < s->nstages; i++)
-    init_stage(&s->stages[i], program->stages[i]);
+    tt_init_stage(&s->stages[i], program->stages[i]);
   return s;
 }
 
@@ -168,6 +168,13 @@ tt_find_loop(const struct tt_schedule *s, int stage, const char *name)
     if (strcmp(ss->loops[ss->order[i]].name, name) == 0)
       return ss->order[i];
   return -1;
+}
+
+bool
+tt_sum_rounds(const struct tt_stage *st)
+{
+  return tt_dtype_is_float(st->out->dtype) &&
+         (st->red == TT_RED_SUM || st->red == TT_RED_PROD);
 }
 
 bool
@@ -212,9 +219,7 @@ vector_accumulates(struct tt_schedule *s, int stage, int position)
                      "%s is a reduction loop of %s: it can be vectorized only "
                      "inside accumulators (cache_write)",
                      name, tt_stage_name(s, stage));
-  bool exact = !tt_dtype_is_float(ss->stage->out->dtype) ||
-               (ss->stage->red != TT_RED_SUM && ss->stage->red != TT_RED_PROD);
-  if (s->strict_fp && !exact)
+  if (s->strict_fp && tt_sum_rounds(ss->stage))
     return tt_refuse(s,
                      "--strict-fp: vectorizing %s in %s would change the order "
                      "of the sum",
@@ -315,8 +320,7 @@ check_strict(struct tt_schedule *s, int stage)
 {
   struct tt_stage_schedule *ss = &s->stages[stage];
   const struct tt_stage *st = ss->stage;
-  if (!s->strict_fp || !tt_dtype_is_float(st->out->dtype) ||
-      (st->red != TT_RED_SUM && st->red != TT_RED_PROD))
+  if (!s->strict_fp || !tt_sum_rounds(st))
     return true;
   /* The natural order is a walk of the split trees, outer before inner. */
   int natural[TT_MAX_LOOPS], n = 0, stack[TT_MAX_LOOPS], top = 0;

@@ -15,6 +15,10 @@ void tt_record(struct tt_schedule *, int stage, const char *primitive,
                const char *fmt, ...);
 /* Position of a leaf in the order, or -1. */
 int tt_position(const struct tt_stage_schedule *, int loop);
+/* Plain loops over the axes of a stage. */
+void tt_init_stage(struct tt_stage_schedule *, const struct tt_stage *);
+/* Does the result of a reduction depend on the order of its points? */
+bool tt_sum_rounds(const struct tt_stage *);
 /* Add a loop; -1 when there are too many or the name is taken. */
 int tt_add_loop(struct tt_schedule *, int stage, const char *name);
 /* Is `loop` a leaf of the stage?  Refuses otherwise. */

@@ -205,6 +205,17 @@ do_parallel(const struct call *k)
 }
 
 static bool
+do_rfactor(const struct call *k)
+{
+  int loop;
+  int64_t factor;
+  const char *inner, *name;
+  return arg_loop(k, k->stage, 0, false, &loop) && arg_int(k, 1, &factor) &&
+         arg_id(k, 2, &inner) && arg_id(k, 3, &name) &&
+         tt_rfactor(k->s, k->stage, loop, factor, inner, name) >= 0;
+}
+
+static bool
 do_inline(const struct call *k)
 {
   return tt_inline(k->s, k->stage);
@@ -310,6 +321,7 @@ static const struct primitive {
     {"unroll", 1, 1, {0}, "unroll(loop)", do_unroll},
     {"vectorize", 2, 2, {0}, "vectorize(loop, lanes)", do_vectorize},
     {"parallel", 1, 1, {0}, "parallel(loop)", do_parallel},
+    {"rfactor", 4, 4, {0}, "rfactor(loop, factor, inner, tensor)", do_rfactor},
     {"inline", 0, 0, {0}, "inline()", do_inline},
     {"compute_at", 2, 2, {0}, "compute_at(stage, loop)", do_compute_at},
     {"compute_root", 0, 0, {0}, "compute_root()", do_compute_root},

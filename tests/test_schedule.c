@@ -279,6 +279,42 @@ shifted_tails_are_not_summed_twice(void **state)
   tt_arena_free(ar);
 }
 
+/* Blocks of a reduction as a stage of their own: positions, names, and what is
+ * refused. */
+static void
+rfactor_makes_a_stage(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *p = matmul(ar, 6, 16, 50);
+  struct tt_schedule *s = tt_schedule_new(ar, p, false);
+  refused(s, tt_rfactor(s, 0, 1, 8, "ki", "P") >= 0, "no reduction loop");
+  refused(s, tt_rfactor(s, 0, 2, 0, "ki", "P") >= 0, "split by 0");
+  refused(s, tt_rfactor(s, 0, 2, 8, "m", "P") >= 0, "a loop named m");
+  refused(s, tt_rfactor(s, 0, 2, 8, "ki", "A") >= 0, "a tensor A already");
+  assert_int_equal(tt_rfactor(s, 0, 2, 16, "ki", "P"), 0);
+  assert_int_equal(s->nstages, 2);
+  assert_int_equal(p->nstages, 1);
+  assert_int_equal(tt_find_stage(s, "P"), 0);
+  assert_int_equal(tt_find_stage(s, "C"), 1);
+  assert_int_equal(s->stages[0].loops[0].extent, 4); /* 16, 16, 16, 2 */
+  assert_true(tt_parallel(s, 0, tt_find_loop(s, 0, "k")));
+  assert_true(tt_vectorize(s, 0, tt_find_loop(s, 0, "n"), 8));
+  refused(s, tt_rfactor(s, 0, 3, 4, "kj", "Q") >= 0, "rfactor comes first");
+  assert_true(tt_rfactor(s, 1, 2, 2, "kj", "Q") >= 0); /* of the sum of P */
+  assert_int_equal(s->nstages, 3);
+  assert_true(tt_compute_at(s, 0, 1, tt_find_loop(s, 1, "k")));
+  bool skipped;
+  const char *bad = check_schedule(ar, p, s, 1, &skipped);
+  if (bad)
+    show_failure(p, s, bad, 1);
+  assert_null(bad);
+  assert_false(skipped);
+  s = tt_schedule_new(ar, p, true);
+  refused(s, tt_rfactor(s, 0, 2, 16, "ki", "P") >= 0, "--strict-fp");
+  tt_arena_free(ar);
+}
+
 /* The hand-written schedule of the fast matrix product, at sizes with tails
  * everywhere. */
 static void
@@ -321,6 +357,7 @@ main(void)
       cmocka_unit_test(illegal_primitives_name_the_loops),
       cmocka_unit_test(strict_fp_keeps_the_order_of_sums),
       cmocka_unit_test(shifted_tails_are_not_summed_twice),
+      cmocka_unit_test(rfactor_makes_a_stage),
       cmocka_unit_test(packed_matmul_is_right),
       cmocka_unit_test(text_form_reads_back),
       cmocka_unit_test(random_schedules_keep_results),

@@ -49,12 +49,14 @@ static void dense_plain(const float *restrict X, const void *prepared, float *re
   }
 }
 
-/* A small generator of numbers, the same on every machine. */
+/* A small generator of numbers, the same on every machine.  Mixed, so
+ * that long sums with any stride stay small. */
 static unsigned long state = 1;
 static unsigned long bits(void)
 {
   state = (state * 1664525ul + 1013904223ul) & 0xfffffffful;
-  return state >> 8;
+  const unsigned long mixed = (state ^ state >> 15) * 2246822519ul;
+  return (mixed & 0xfffffffful) >> 8;
 }
 
 static void *get(size_t n)

@@ -155,7 +155,9 @@ tt_lw_layout_index(struct tt_inst *in, int loop)
 }
 
 /* Iterations of a layout loop are told apart by tt_lw_layout_index() only when
- * no split further up has two pieces yet to come. */
+ * it does not come from the outer half of a split that has two pieces yet to
+ * come: the tail's piece starts that half later, which no half of it counts.
+ * (An inner half starts at 0 in either piece.) */
 bool
 tt_lw_layout_distinct(const struct tt_inst *in, int loop)
 {
@@ -167,8 +169,8 @@ tt_lw_layout_distinct(const struct tt_inst *in, int loop)
     if (k->node == TT_FUSED)
       return undecided(in, p) < 0;
     int64_t e = tt_max_extent(in, k->parent);
-    if (!in->extent[p] && k->tail == TT_TAIL_PEEL && e > k->factor &&
-        e % k->factor)
+    if (k->node == TT_SPLIT_OUTER && !in->extent[p] &&
+        k->tail == TT_TAIL_PEEL && e > k->factor && e % k->factor)
       return false;
     p = k->parent;
   }

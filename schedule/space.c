@@ -265,6 +265,26 @@ whole_copies(const struct tt_rule *rule)
   return any;
 }
 
+/* What threads share: a loop outside the tile that gives each of them as
+ * much, or else parts of the tile's own axes. */
+static enum tt_parts
+best_parts(const struct tt_rules *r, const struct tt_rule *rule,
+           const struct tt_stage *st)
+{
+  int64_t threads = r->target.threads;
+  for (int a = 0; a < st->nspatial; a++) {
+    int64_t e = tt_space_extent(st, a);
+    if (a != rule->vec[0] && a != rule->row[0] &&
+        (e >= 4 * threads || (e >= threads && e % threads == 0)))
+      return TT_PART_OTHERS;
+  }
+  int64_t rows = rule->row[0] < 0 ? 1 : tt_space_extent(st, rule->row[0]);
+  int64_t lanes = tt_space_lanes(r, st);
+  return rows / 8 >= tt_space_extent(st, rule->vec[0]) / (4 * lanes)
+             ? TT_PART_ROWS
+             : TT_PART_VECTORS;
+}
+
 static void
 tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
 {
@@ -303,6 +323,8 @@ tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
   rule->k_order = add_choice(r, s, "order", 4, 0);
   if (rule->epilogue >= 0)
     rule->k_fuse = add_choice(r, s, "fuse", 2, !whole_copies(rule));
+  if (r->target.threads > 1)
+    rule->k_par = add_choice(r, s, "par", TT_NPARTS, best_parts(r, rule, st));
   /* Packing pays when the block is read many times. */
   bool large = ve * re >= 64 * 64 && ke >= 32;
   for (int i = 0; i < rule->noperands; i++) {
@@ -439,8 +461,8 @@ derive(struct tt_rules *r, int stage, double share)
   rule->open = share >= 0.01 && !st->prepare;
   rule->k_vec = rule->k_row = rule->k_mr = rule->k_nr = rule->k_mc =
       rule->k_nc = rule->k_kc = rule->k_ku = rule->k_order = rule->k_fuse =
-          rule->k_place = rule->k_width = rule->k_style = rule->k_rmr =
-              rule->k_rw = -1;
+          rule->k_par = rule->k_place = rule->k_width = rule->k_style =
+              rule->k_rmr = rule->k_rw = -1;
   rule->epilogue = rule->kaxis = rule->consumer = rule->vred = -1;
   for (int i = 0; i < TT_MAX_OPERANDS; i++)
     rule->k_pack[i] = -1;

@@ -11,6 +11,9 @@
 
 enum tt_rule_kind { TT_TILED, TT_REDUCTION, TT_ELEMENTWISE };
 
+/* What the threads of a tiled stage share. */
+enum tt_parts { TT_PART_OTHERS, TT_PART_ROWS, TT_PART_VECTORS, TT_NPARTS };
+
 /* Positions of knobs in the space; -1: no choice, the default is taken. */
 struct tt_rule {
   enum tt_rule_kind kind;
@@ -23,7 +26,7 @@ struct tt_rule {
   int epilogue; /* elementwise stage it can be fused into; -1 */
   int noperands;
   const struct tt_tensor *operand[TT_MAX_OPERANDS];
-  int k_vec, k_row, k_mr, k_nr, k_mc, k_nc, k_kc, k_ku, k_order, k_fuse;
+  int k_vec, k_row, k_mr, k_nr, k_mc, k_nc, k_kc, k_ku, k_order, k_fuse, k_par;
   int k_pack[TT_MAX_OPERANDS];
   int64_t reuse[TT_MAX_OPERANDS]; /* how often each element is read by points
                                   that differ in axes it does not depend on */

@@ -48,6 +48,8 @@ struct tiling {
   int v, u, k; /* axes; -1: none */
   int lanes;
   int64_t nr, mr, nc, mc, kc, ku; /* in points */
+  int64_t part;                   /* of the axis that threads share; 0: none */
+  enum tt_parts parts;
 };
 
 /* The size of `n` equal blocks; a little larger where that divides. */
@@ -59,6 +61,18 @@ balanced(int64_t extent, int64_t n)
     if (extent % d == 0)
       return d;
   return size;
+}
+
+/* Equal parts, as many as threads or some times more; 0: there are none.
+ * (Parts that differ would be nests of their own, one after the other.) */
+static int64_t
+part_size(const struct tt_rules *r, int64_t extent)
+{
+  int64_t threads = r->target.threads;
+  for (int64_t n = threads; n <= 4 * threads; n += threads)
+    if (extent % n == 0)
+      return extent / n;
+  return 0;
 }
 
 static struct tiling
@@ -82,6 +96,13 @@ choose_tiling(struct apply *ap, const struct tt_rule *rule)
          value_of(r, ap->config, rule->k_nr, min64(2, ceildiv(ve, t.lanes)));
   t.mr = min64(ue, value_of(r, ap->config, rule->k_mr, 4));
   t.nr = min64(t.nr, ceildiv(ve, t.lanes) * t.lanes);
+  t.parts = (enum tt_parts)value_of(r, ap->config, rule->k_par, TT_PART_OTHERS);
+  int64_t *shared = t.parts == TT_PART_VECTORS            ? &ve
+                    : t.parts == TT_PART_ROWS && t.u >= 0 ? &ue
+                                                          : NULL;
+  t.part = shared ? part_size(r, *shared) : 0;
+  if (t.part)
+    *shared = t.part;
   int64_t nb = value_of(r, ap->config, rule->k_nc, ceildiv(ve, 1024));
   int64_t mb = value_of(r, ap->config, rule->k_mc, ceildiv(ue, 96));
   t.nc = t.nr * ceildiv(ceildiv(ve, t.nr), nb);
@@ -107,6 +128,7 @@ static const char *const orders[] = {"vku", "ukv", "uvk", "vuk"};
  * block, points in a tile; and their order, outermost first, of which the
  * first `nblocks` hold the blocks. */
 struct tile {
+  int part;       /* parts for threads */
   int v, u, k;    /* blocks */
   int v1, u1, k1; /* tiles, and steps of the reduction */
   int vr, ur, ku; /* points */
@@ -123,16 +145,21 @@ add_others(const struct tt_stage *st, const struct tiling *t, int *order,
       order[(*n)++] = a;
 }
 
-/* Blocks of the stage's own loops. */
+/* Blocks of the stage's own loops, in parts for threads. */
 static bool
 own_blocks(struct apply *ap, int stage, const struct tiling *t, struct tile *l)
 {
-  l->v1 = split(ap, stage, t->v, t->nc, "_b", &l->v);
+  int v = t->v, u = t->u;
+  int *shared = t->parts == TT_PART_ROWS ? &u : &v;
+  if (t->part &&
+      (*shared = split(ap, stage, *shared, t->part, "_p", &l->part)) < 0)
+    return false;
+  l->v1 = split(ap, stage, v, t->nc, "_b", &l->v);
   if (l->v1 < 0)
     return false;
-  if (t->u >= 0)
-    l->u1 = split(ap, stage, t->u, t->mc, "_b", &l->u);
-  return t->u < 0 || l->u1 >= 0;
+  if (u >= 0)
+    l->u1 = split(ap, stage, u, t->mc, "_b", &l->u);
+  return u < 0 || l->u1 >= 0;
 }
 
 /* Blocks of the loops of an elementwise stage, the epilogue, in which the
@@ -203,6 +230,7 @@ order_tile(struct apply *ap, int stage, const struct tiling *t,
            const char *blocks, struct tile *l)
 {
   const struct tt_stage *st = ap->s->stages[stage].stage;
+  add_loop(l, l->part);
   add_others(st, t, l->order, &l->n);
   for (const char *b = blocks; *b; b++)
     add_loop(l, *b == 'v' ? l->v : *b == 'u' ? l->u : l->k);
@@ -256,7 +284,8 @@ apply_tiled(struct apply *ap, const struct tt_rule *rule)
   bool fuse = rule->epilogue >= 0 && !ap->r->program->stages[stage]->prepare &&
               value_of(ap->r, ap->config, rule->k_fuse, 0) == 1;
   const char *blocks = orders[value_of(ap->r, ap->config, rule->k_order, 0)];
-  struct tile l = {.v = -1,
+  struct tile l = {.part = -1,
+                   .v = -1,
                    .u = -1,
                    .k = -1,
                    .v1 = -1,

@@ -18,6 +18,7 @@
 
 #include "schedule/space.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -265,6 +266,49 @@ whole_copies(const struct tt_rule *rule)
   return any;
 }
 
+/* Is an operand packed by default?  A copy costs its elements, once; it pays
+ * when vectors could not be loaded otherwise, or when what is read line by
+ * line is too large to stay in the cache and is read often. */
+static bool
+packs(const struct tt_rules *r, const struct tt_rule *rule,
+      const struct tt_stage *st, int operand)
+{
+  const struct tt_access *a = &rule->access[operand];
+  int64_t reuse = rule->reuse[operand], v = a->stride[rule->vec[0]];
+  int64_t ke = rule->kaxis < 0 ? 1 : tt_space_extent(st, rule->kaxis);
+  if (v != 0 && v != 1)
+    return reuse >= 16 && ke >= 32;
+  /* A row that is read along the reduction is a stream already. */
+  if (v == 0 && rule->kaxis >= 0 && a->stride[rule->kaxis] == 1)
+    return false;
+  return reuse >= 64 &&
+         tt_tensor_size(a->tensor) * tt_dtype_bytes(a->tensor->dtype) >
+             r->target.l2 / 2;
+}
+
+/* The most rows of a tile whose lines of an operand meet in one set of the
+ * first cache: they are no more than its ways. */
+static int
+most_rows(const struct tt_rules *r, const struct tt_rule *rule)
+{
+  enum { WAYS = 8 };
+  int most = INT_MAX;
+  for (int i = 0; i < rule->noperands && rule->row[0] >= 0; i++) {
+    const struct tt_access *a = &rule->access[i];
+    int64_t bytes = a->stride[rule->row[0]];
+    if (bytes <= 0 || bytes == INT64_MAX || rule->fixed[i] || rule->padded[i])
+      continue;
+    bytes *= tt_dtype_bytes(a->tensor->dtype);
+    /* Rows at distances that are multiples of l1 / WAYS share a set. */
+    int64_t way = r->target.l1 / WAYS, sets = 1;
+    while (sets * 2 <= 4 && bytes * sets % way != 0)
+      sets *= 2;
+    if (way > 0 && bytes * sets % way == 0 && WAYS * sets < most)
+      most = (int)(WAYS * sets);
+  }
+  return most;
+}
+
 /* What threads share: a loop outside the tile that gives each of them as
  * much, or else parts of the tile's own axes. */
 static enum tt_parts
@@ -300,6 +344,8 @@ tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
   int mr = (registers - 4) / nr - (registers >= 32);
   if (mr > 14)
     mr = 14;
+  if (mr > most_rows(r, rule))
+    mr = most_rows(r, rule);
   /* Rows that divide evenly leave no tail. */
   for (int m = mr; m >= mr - 1 && m > 1; m--)
     if (re % m == 0) {
@@ -325,15 +371,12 @@ tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
     rule->k_fuse = add_choice(r, s, "fuse", 2, !whole_copies(rule));
   if (r->target.threads > 1)
     rule->k_par = add_choice(r, s, "par", TT_NPARTS, best_parts(r, rule, st));
-  /* Packing pays when the block is read many times. */
-  bool large = ve * re >= 64 * 64 && ke >= 32;
   for (int i = 0; i < rule->noperands; i++) {
     if (rule->padded[i])
       continue;                 /* copied with its border, not packed */
     n = rule->fixed[i] ? 3 : 2; /* not, by block, ahead of time */
-    rule->k_pack[i] =
-        add_choice(r, s, tt_arena_printf(r->arena, "pack%d", i), n,
-                   rule->fixed[i] ? 2 : large && rule->reuse[i] >= 16);
+    rule->k_pack[i] = add_choice(r, s, tt_arena_printf(r->arena, "pack%d", i),
+                                 n, rule->fixed[i] ? 2 : packs(r, rule, st, i));
   }
 }
 
@@ -367,6 +410,7 @@ derive_tiled(struct tt_rules *r, struct tt_rule *rule,
     trial->stages[rule->stage].ncaches = 0;
     rule->reuse[rule->noperands] = reuse_of(st, &acc[i]);
     rule->fixed[rule->noperands] = is_fixed(r->program, acc[i].tensor);
+    rule->access[rule->noperands] = acc[i];
     rule->operand[rule->noperands++] = acc[i].tensor;
   }
   if (rule->open)

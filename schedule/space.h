@@ -26,6 +26,7 @@ struct tt_rule {
   int epilogue; /* elementwise stage it can be fused into; -1 */
   int noperands;
   const struct tt_tensor *operand[TT_MAX_OPERANDS];
+  struct tt_access access[TT_MAX_OPERANDS]; /* how it is read */
   int k_vec, k_row, k_mr, k_nr, k_mc, k_nc, k_kc, k_ku, k_order, k_fuse, k_par;
   int k_pack[TT_MAX_OPERANDS];
   int64_t reuse[TT_MAX_OPERANDS]; /* how often each element is read by points

@@ -13,6 +13,9 @@ struct pass {
 };
 
 /* Each takes a statement and returns an equal one. */
+/* Conditions are moved out of the loops on whose variables they do not
+ * depend. */
+const struct tt_stmt *tt_pass_hoist_ifs(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_partition(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_vectorize(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_unroll(struct pass *, const struct tt_stmt *);

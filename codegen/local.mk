@@ -3,7 +3,7 @@ codegen_libcodegen_a_SOURCES = \
 	codegen/codegen.h codegen/internal.h codegen/util.c codegen/lower.c \
 	codegen/vectorize.h codegen/vectorize.c codegen/vexpr.c \
 	codegen/vlegal.c codegen/unroll.c codegen/promote.c \
-	codegen/dead.c codegen/nameloads.c \
+	codegen/dead.c codegen/hoist.c codegen/nameloads.c \
 	codegen/partition.c codegen/plan.h codegen/plan.c \
 	codegen/cprint.h codegen/cnames.c codegen/ctypes.c codegen/cexpr.c \
 	codegen/cvec.c codegen/chelp.c codegen/cstmt.c codegen/cprint.c \

@@ -24,6 +24,7 @@ static const struct {
   pass_fn *run;
   bool unrolled; /* no unrolled loops are left after it */
 } passes[] = {
+    {"hoist ifs", tt_pass_hoist_ifs, false}, /* conditions out of loops */
     {"partition", partition, false}, /* borders apart from the interior */
     {"vectorize", tt_pass_vectorize, false}, /* vector loops: straight code */
     {"unroll", tt_pass_unroll, false},       /* unrolled loops written out */

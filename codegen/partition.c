@@ -19,6 +19,8 @@
 /* The parts of a parallel loop run one after the other: one of fewer
  * iterations stays whole, or threads would have nothing to do. */
 #define MIN_PARALLEL 8
+/* Iterations of a loop beside which a test before it costs nothing. */
+#define LONG 8
 
 /* Iterations lo <= v < hi. */
 struct span {
@@ -140,12 +142,33 @@ look_in(void *ctx, const struct tt_expr *e)
   tt_expr_visit(e, look_at, ctx);
 }
 
+/* Is there a loop that runs many times for one test of a condition? */
+static void
+find_loop(void *ctx, const struct tt_stmt *s)
+{
+  if (s->kind == TT_FOR &&
+      (s->for_kind == TT_SERIAL || s->for_kind == TT_PARALLEL) &&
+      s->var->extent >= LONG)
+    *(bool *)ctx = true;
+}
+
+/* A condition around such a loop is not worth a copy of it. */
+static bool
+is_cheap(const struct tt_stmt *s)
+{
+  bool loop = false;
+  if (s->kind == TT_IF)
+    tt_walk(s->body, find_loop, &loop);
+  return loop;
+}
+
 static void
 look_at_stmt(void *ctx, const struct tt_stmt *s)
 {
   struct finder *f = ctx;
   f->nodes++;
-  tt_own_exprs(s, look_in, f);
+  if (!is_cheap(s))
+    tt_own_exprs(s, look_in, f);
 }
 
 struct shift {

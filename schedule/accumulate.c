@@ -42,6 +42,48 @@ acc_here(struct tt_inst *in, const struct tt_expr **idx, int *n)
   return in->acc;
 }
 
+static bool
+is_true(const struct tt_expr *e)
+{
+  return e->kind == TT_INT && e->type.dtype == TT_BOOL && e->ival;
+}
+
+/* What is known to hold: conditions of a shrunk reduction. */
+struct known {
+  int n;
+  const struct tt_expr *cond[TT_MAX_SHRINK];
+};
+
+/* The values of known conditions, and of what consists of them. */
+static const struct tt_expr *
+take_known(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
+{
+  const struct known *k = ctx;
+  if (e->kind == TT_SELECT && is_true(e->c))
+    return e->a;
+  if (e->kind != TT_BINARY || e->type.dtype != TT_BOOL)
+    return e;
+  if (e->op == TT_AND && is_true(e->a))
+    return e->b;
+  if (e->op == TT_AND && is_true(e->b))
+    return e->a;
+  for (int i = 0; i < k->n; i++)
+    if (tt_expr_equal(k->cond[i], e))
+      return tt_bool(ar, true);
+  return e;
+}
+
+/* The conditions at the place reached. */
+static struct known
+shrunk_at(struct tt_inst *in, struct tt_place_values *p)
+{
+  struct known k;
+  k.n = tt_shrink_conditions(in->lw->arena, in->ss, k.cond, TT_MAX_SHRINK);
+  for (int i = 0; i < k.n; i++)
+    k.cond[i] = tt_lw_at_place(p, k.cond[i]);
+  return k;
+}
+
 stmt
 tt_lw_update(struct tt_inst *in)
 {
@@ -52,6 +94,9 @@ tt_lw_update(struct tt_inst *in)
   if (in->ss->where)
     value = tt_select(ar, tt_lw_at_place(&p, in->ss->where), value,
                       tt_red_identity(ar, st->red, value->type.dtype));
+  struct known known = shrunk_at(in, &p);
+  if (known.n)
+    value = tt_expr_rewrite(ar, value, take_known, &known);
   const struct tt_expr *idx[TT_MAX_LOOPS];
   const struct tt_tensor *t = in->target;
   int n = st->nspatial;
@@ -61,7 +106,10 @@ tt_lw_update(struct tt_inst *in)
     target_index(in, idx);
   if (st->red != TT_RED_NONE)
     value = tt_red_combine(ar, st->red, tt_load(ar, t, n, idx), value);
-  return tt_lw_guarded(in, tt_store(ar, t, n, idx, value));
+  stmt store = tt_store(ar, t, n, idx, value);
+  for (int i = known.n - 1; i >= 0; i--)
+    store = tt_if(ar, known.cond[i], store, NULL);
+  return tt_lw_guarded(in, store);
 }
 
 /* What a nest over the remaining spatial loops does. */

@@ -12,6 +12,7 @@ schedule_libschedule_a_SOURCES = \
 	schedule/region.c \
 	schedule/rfactor.c \
 	schedule/schedule.h \
+	schedule/shrink.c \
 	schedule/space.c schedule/space.h schedule/space_apply.c \
 	schedule/state.c schedule/state.h \
 	schedule/text.c

@@ -36,6 +36,7 @@ struct tt_loop {
   int fused_outer, fused_inner; /* TT_FUSED */
   int child[2];   /* what this loop became: split outer/inner, or the
                      fused loop twice; -1: a leaf */
+  bool shrink;    /* of an axis: points that change nothing are left out */
   int64_t extent; /* for the whole axis, tails rounded up */
 };
 
@@ -108,6 +109,10 @@ bool tt_reorder(struct tt_schedule *, int stage, int n, const int *loops);
 bool tt_unroll(struct tt_schedule *, int stage, int loop);
 bool tt_vectorize(struct tt_schedule *, int stage, int loop, int lanes);
 bool tt_parallel(struct tt_schedule *, int stage, int loop);
+/* Leave out the points of the loop's whole axis, a reduction's, that cannot
+ * change the result: those outside of a tensor, where `else` gives the neutral
+ * element, and those that `where` excludes. */
+bool tt_shrink(struct tt_schedule *, int stage, int loop);
 bool tt_inline(struct tt_schedule *, int stage);
 /* The reduction axis `loop` in blocks of `factor`: their results are elements
  * of a new tensor `name`, blocks first, and the stage reduces these.  The stage

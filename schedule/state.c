@@ -518,5 +518,5 @@ tt_check_stage(struct tt_schedule *s, int stage)
 {
   return check_kinds(s, stage) && check_shift(s, stage) &&
          check_strict(s, stage) && check_caches(s, stage) &&
-         check_attached(s, stage);
+         check_attached(s, stage) && tt_check_shrink(s, stage);
 }

@@ -35,6 +35,14 @@ const char *tt_stage_name(const struct tt_schedule *, int stage);
 const struct tt_expr *tt_padding_value(struct tt_arena *,
                                        const struct tt_expr *,
                                        const struct tt_tensor *);
+/* Conditions over the stage's axes, each with a shrunk axis in it: where one
+ * is false, the point is neutral in the reduction.  At most `max`, without
+ * loads; returns their number. */
+enum { TT_MAX_SHRINK = 32 };
+int tt_shrink_conditions(struct tt_arena *, const struct tt_stage_schedule *,
+                         const struct tt_expr **out, int max);
+/* Are they the same in all lanes of a vector loop?  Refuses otherwise. */
+bool tt_check_shrink(struct tt_schedule *, int stage);
 /* Does any value or condition of the stage load the tensor? */
 bool tt_stage_reads(const struct tt_stage_schedule *, const struct tt_tensor *);
 

@@ -216,6 +216,14 @@ do_rfactor(const struct call *k)
 }
 
 static bool
+do_shrink(const struct call *k)
+{
+  int loop;
+  return arg_loop(k, k->stage, 0, false, &loop) &&
+         tt_shrink(k->s, k->stage, loop);
+}
+
+static bool
 do_inline(const struct call *k)
 {
   return tt_inline(k->s, k->stage);
@@ -322,6 +330,7 @@ static const struct primitive {
     {"vectorize", 2, 2, {0}, "vectorize(loop, lanes)", do_vectorize},
     {"parallel", 1, 1, {0}, "parallel(loop)", do_parallel},
     {"rfactor", 4, 4, {0}, "rfactor(loop, factor, inner, tensor)", do_rfactor},
+    {"shrink", 1, 1, {0}, "shrink(loop)", do_shrink},
     {"inline", 0, 0, {0}, "inline()", do_inline},
     {"compute_at", 2, 2, {0}, "compute_at(stage, loop)", do_compute_at},
     {"compute_root", 0, 0, {0}, "compute_root()", do_compute_root},

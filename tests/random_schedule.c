@@ -154,7 +154,7 @@ try_one(struct dice *d)
   struct tt_schedule *s = d->s;
   int stage = below(d, s->nstages), l = leaf(d, stage);
   static const int lanes[] = {2, 4, 8, 16};
-  switch (below(d, 18)) {
+  switch (below(d, 20)) {
   case 0:
   case 1:
   case 2:
@@ -198,6 +198,11 @@ try_one(struct dice *d)
   case 17:
     if (below(d, 4) == 0)
       tt_compute_root(s, stage);
+    break;
+  case 18:
+  case 19:
+    if (l >= 0)
+      tt_shrink(s, stage, l);
     break;
   }
 }

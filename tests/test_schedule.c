@@ -158,6 +158,15 @@ show_failure(const struct tt_program *p, const struct tt_schedule *s,
   tt_arena_free(ar);
 }
 
+static bool
+calls(const struct tt_schedule *s, const char *primitive)
+{
+  for (int i = 0; i < s->ncalls; i++)
+    if (strcmp(s->calls[i].primitive, primitive) == 0)
+      return true;
+  return false;
+}
+
 static void
 random_schedules_keep_results(void **state)
 {
@@ -167,6 +176,7 @@ random_schedules_keep_results(void **state)
   uint64_t first = start ? strtoull(start, NULL, 10) : 1;
   uint64_t n = count ? strtoull(count, NULL, 10) : start ? 1 : 3000;
   int skips = 0;
+  uint64_t shrunk = 0;
   struct tt_arena *ar = tt_arena_new();
   for (uint64_t seed = first; seed < first + n; seed++) {
     tt_arena_reset(ar);
@@ -176,13 +186,16 @@ random_schedules_keep_results(void **state)
     bool skipped;
     const char *bad = check_schedule(ar, p, s, seed, &skipped);
     skips += skipped;
+    shrunk += calls(s, "shrink");
     if (bad)
       show_failure(p, s, bad, seed);
     assert_null(bad);
   }
   tt_arena_free(ar);
-  /* Most must be lowered, or the test shows nothing. */
+  /* Most must be lowered, and what few programs allow must be among them, or
+   * the test shows nothing. */
   assert_true((uint64_t)skips * 5 <= n || n < 10);
+  assert_true(shrunk * 50 >= n || n < 1000);
 }
 
 static void
@@ -361,6 +374,102 @@ packed_matmul_is_right(void **state)
   check_packed(true);
 }
 
+/* ---- windows at borders ------------------------------------------------ */
+
+/* Y[y,x,k] = sum[c,r,s](X[y+r-1, x+s-1, c else outside] * F[r,s,c,k]) */
+static struct tt_program *
+window(struct tt_arena *ar, int64_t h, int64_t c, int64_t k, double outside)
+{
+  struct tt_program *p = tt_program_new(ar, "window");
+  struct tt_tensor *x =
+      tt_program_tensor(p, "X", TT_INPUT, TT_F32, 3, (int64_t[]){h, h, c});
+  struct tt_tensor *f =
+      tt_program_tensor(p, "F", TT_INPUT, TT_F32, 4, (int64_t[]){3, 3, c, k});
+  struct tt_tensor *out =
+      tt_program_tensor(p, "Y", TT_OUTPUT, TT_F32, 3, (int64_t[]){h, h, k});
+  const struct tt_var *v[] = {
+      tt_program_var(p, "y", h), tt_program_var(p, "x", h),
+      tt_program_var(p, "k", k), tt_program_var(p, "c", c),
+      tt_program_var(p, "r", 3), tt_program_var(p, "s", 3)};
+  const struct tt_expr *i[6], *at[2], *in = NULL;
+  for (int a = 0; a < 6; a++)
+    i[a] = tt_var_ref(ar, v[a]);
+  for (int d = 0; d < 2; d++) {
+    at[d] = tt_iadd(ar, tt_iadd(ar, i[d], i[d + 4]), tt_idx(ar, -1));
+    const struct tt_expr *both =
+        tt_binary(ar, TT_AND, tt_binary(ar, TT_GE, at[d], tt_idx(ar, 0)),
+                  tt_binary(ar, TT_LT, at[d], tt_idx(ar, h)));
+    in = in ? tt_binary(ar, TT_AND, in, both) : both;
+  }
+  const struct tt_expr *value = tt_binary(
+      ar, TT_MUL,
+      tt_select(
+          ar, in,
+          tt_load(ar, x, 3, (const struct tt_expr *[]){at[0], at[1], i[3]}),
+          tt_flt(ar, TT_F32, outside)),
+      tt_load(ar, f, 4, (const struct tt_expr *[]){i[4], i[5], i[3], i[2]}));
+  tt_program_stage(p, out, v, TT_RED_SUM, 3, v + 3, value, NULL);
+  return p;
+}
+
+static void
+shrink_says_what_it_cannot_leave_out(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *p = window(ar, 6, 4, 8, 0);
+  struct tt_schedule *s = tt_schedule_new(ar, p, false);
+  int x = tt_find_loop(s, 0, "x"), k = tt_find_loop(s, 0, "k"),
+      c = tt_find_loop(s, 0, "c"), r = tt_find_loop(s, 0, "r"),
+      q = tt_find_loop(s, 0, "s");
+  refused(s, tt_shrink(s, 0, x), "x is no reduction loop");
+  refused(s, tt_shrink(s, 0, c), "every point of c counts");
+  assert_true(tt_shrink(s, 0, r));
+  refused(s, tt_shrink(s, 0, r), "already shrunk");
+  assert_true(tt_vectorize(s, 0, x, 2));
+  refused(s, tt_shrink(s, 0, q), "x of Y is vectorized");
+  s = tt_schedule_new(ar, p, false);
+  assert_true(tt_shrink(s, 0, q));
+  refused(s, tt_vectorize(s, 0, x, 2), "x of Y is vectorized");
+  assert_true(tt_vectorize(s, 0, k, 4));
+  s = tt_schedule_new(ar, p, false);
+  int f = tt_fuse(s, 0, r, q, "f");
+  refused(s, tt_shrink(s, 0, f), "f of Y is fused");
+  /* Outside is 1, and 1 * F is not nothing. */
+  s = tt_schedule_new(ar, window(ar, 6, 4, 8, 1), false);
+  refused(s, tt_shrink(s, 0, r), "every point of r counts");
+  tt_arena_free(ar);
+}
+
+/* The tile of a fast convolution, its border tiles and its interior. */
+static void
+shrunk_window_is_right(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  for (int64_t h = 1; h < 12; h++) {
+    struct tt_program *p = window(ar, h, 5, 11, 0);
+    struct tt_schedule *s = tt_schedule_new(ar, p, false);
+    int kr = tt_split(s, 0, 2, 8, "kr", TT_TAIL_PEEL);
+    int xr = tt_split(s, 0, 1, 3, "xr", TT_TAIL_PEEL);
+    int y = tt_find_loop(s, 0, "y"), x = tt_find_loop(s, 0, "x"),
+        k = tt_find_loop(s, 0, "k"), c = tt_find_loop(s, 0, "c"),
+        r = tt_find_loop(s, 0, "r"), q = tt_find_loop(s, 0, "s");
+    assert_true(tt_reorder(s, 0, 8, (int[]){k, y, x, r, q, c, xr, kr}));
+    assert_true(tt_cache_write(s, 0, x));
+    assert_true(tt_unroll(s, 0, q) && tt_unroll(s, 0, xr));
+    assert_true(tt_vectorize(s, 0, kr, 4));
+    assert_true(tt_shrink(s, 0, r) && tt_shrink(s, 0, q));
+    bool skipped;
+    const char *bad = check_schedule(ar, p, s, (uint64_t)h, &skipped);
+    if (bad)
+      show_failure(p, s, bad, (uint64_t)h);
+    assert_null(bad);
+    assert_false(skipped);
+  }
+  tt_arena_free(ar);
+}
+
 int
 main(void)
 {
@@ -370,6 +479,8 @@ main(void)
       cmocka_unit_test(shifted_tails_are_not_summed_twice),
       cmocka_unit_test(rfactor_makes_a_stage),
       cmocka_unit_test(packed_matmul_is_right),
+      cmocka_unit_test(shrink_says_what_it_cannot_leave_out),
+      cmocka_unit_test(shrunk_window_is_right),
       cmocka_unit_test(text_form_reads_back),
       cmocka_unit_test(random_schedules_keep_results),
   };

@@ -27,7 +27,8 @@ untouched(struct tt_schedule *s, int stage)
   bool plain = ss->place == TT_ROOT && ss->nloops == n && !ss->ncaches &&
                !ss->attached && ss->cache_write == TT_NO_CACHE;
   for (int i = 0; i < n && plain; i++)
-    plain = ss->order[i] == i && ss->loops[i].kind == TT_SERIAL;
+    plain = ss->order[i] == i && ss->loops[i].kind == TT_SERIAL &&
+            !ss->loops[i].shrink;
   if (plain)
     return true;
   return tt_refuse(s, "%s has a schedule already: rfactor comes first",

@@ -534,6 +534,28 @@ tensor_name(struct cprinter *c, const struct tt_tensor *t)
       c->names, t, tt_arena_printf(c->arena, "%s_%s", c->name, t->name));
 }
 
+/* The address is made of integers: it may lie outside the array. */
+const char *
+tt_c_prefetch(struct cprinter *c, const struct tt_stmt *s)
+{
+  const char *name = tt_c_helper_name(c, "prefetch_line");
+  if (!tt_c_has_helper(c, name))
+    tt_c_add_helper(
+        c, name,
+        tt_arena_printf(c->arena,
+                        "#ifdef __GNUC__\n"
+                        "#define %s(p, i) \\\n"
+                        "  __builtin_prefetch((const void *)((uintptr_t)(p) + "
+                        "\\\n"
+                        "      (uintptr_t)(i) * sizeof *(p)))\n"
+                        "#else\n"
+                        "#define %s(p, i) ((void)(p), (void)(i))\n"
+                        "#endif\n",
+                        name, name));
+  return call(c, name, tensor_name(c, s->tensor),
+              subscript(c, s->tensor, s->nidx, s->idx));
+}
+
 /* Do loads of neighbours and shuffles make the vector in fewer steps than
  * loads of its elements?  The oldest vector units cannot shuffle elements of
  * less than four bytes; theirs are the shortest vectors. */

@@ -383,9 +383,9 @@ has_word(const char *text, const char *word)
 static bool
 needs_stdint(const char *text)
 {
-  static const char *const words[] = {"int8_t",   "uint8_t",  "int16_t",
-                                      "uint16_t", "int32_t",  "uint32_t",
-                                      "int64_t",  "uint64_t", "INT"};
+  static const char *const words[] = {
+      "int8_t",   "uint8_t", "int16_t",  "uint16_t",  "int32_t",
+      "uint32_t", "int64_t", "uint64_t", "uintptr_t", "INT"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (has_word(text, words[i]))
       return true;

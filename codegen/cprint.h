@@ -104,6 +104,8 @@ const char *tt_c_index(struct cprinter *, const struct tt_expr *, int prec);
 /* Left side of an assignment or a load, all lanes. */
 const char *tt_c_access(struct cprinter *, const struct tt_tensor *, int n,
                         const struct tt_expr *const *idx, bool store);
+/* A call that names the place of a TT_PREFETCH. */
+const char *tt_c_prefetch(struct cprinter *, const struct tt_stmt *);
 /* An integer division or remainder by a power of two, floored, as a shift or
  * a mask; NULL if it is by something else. */
 const struct tt_expr *tt_c_bits(struct cprinter *, const struct tt_expr *);

@@ -227,6 +227,8 @@ static void
 flow(struct flow *f, const struct tt_stmt *s)
 {
   switch (s->kind) {
+  case TT_PREFETCH:
+    break;
   case TT_STORE:
     if (tt_expr_uses_tensor(s->value, f->tensor) && !f->set)
       f->risky = true;
@@ -472,6 +474,9 @@ tt_c_stmt(struct cprinter *c, const struct tt_stmt *s)
   switch (s->kind) {
   case TT_STORE:
     print_store(c, s);
+    break;
+  case TT_PREFETCH:
+    tt_c_line(c, "%s;", tt_c_prefetch(c, s));
     break;
   case TT_FOR:
     print_for(c, s);

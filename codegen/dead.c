@@ -42,6 +42,7 @@ without_empty(struct pass *p, const struct tt_stmt *s)
 {
   switch (s->kind) {
   case TT_STORE:
+  case TT_PREFETCH:
   case TT_SEQ:
     break;
   case TT_IF:
@@ -63,7 +64,7 @@ static const struct tt_stmt *
 drop_stores(void *ctx, const struct tt_stmt *s)
 {
   struct dead *d = ctx;
-  if (s->kind == TT_STORE && s->tensor == d->tensor)
+  if ((s->kind == TT_STORE || s->kind == TT_PREFETCH) && s->tensor == d->tensor)
     return nothing(d->pass);
   return without_empty(d->pass, tt_map_children(d->pass, s, drop_stores, d));
 }

@@ -87,6 +87,7 @@ place_locals(struct walk *w, const struct tt_stmt *s, int64_t at, int64_t stack)
     return;
   switch (s->kind) {
   case TT_STORE:
+  case TT_PREFETCH:
     return;
   case TT_SEQ:
     for (int i = 0; i < s->nitems; i++)
@@ -164,7 +165,7 @@ touch_expr(void *ctx, const struct tt_expr *e)
 static void
 touch_stmt(void *ctx, const struct tt_stmt *s)
 {
-  if (s->kind == TT_STORE)
+  if (s->kind == TT_STORE || s->kind == TT_PREFETCH)
     touch(ctx, s->tensor);
   tt_own_exprs(s, touch_expr, ctx);
 }

@@ -43,9 +43,10 @@ apply(struct tt_arena *arena, const struct env *env, const struct tt_expr *e)
   return env ? tt_expr_rewrite(arena, e, rewrite, (void *)env) : e;
 }
 
+/* A store or a prefetch. */
 static const struct tt_stmt *
-copy_store(struct tt_arena *arena, const struct env *env,
-           const struct tt_stmt *s)
+copy_access(struct tt_arena *arena, const struct env *env,
+            const struct tt_stmt *s)
 {
   const struct tt_tensor *t = s->tensor;
   const struct tt_expr *idx[TT_MAX_DIMS];
@@ -56,6 +57,8 @@ copy_store(struct tt_arena *arena, const struct env *env,
     }
   for (int i = 0; i < s->nidx; i++)
     idx[i] = apply(arena, env, s->idx[i]);
+  if (s->kind == TT_PREFETCH)
+    return tt_prefetch(arena, t, s->nidx, idx);
   return tt_store(arena, t, s->nidx, idx, apply(arena, env, s->value));
 }
 
@@ -119,7 +122,8 @@ copy(struct unroll *u, const struct env *env, enum place at,
     return s;
   switch (s->kind) {
   case TT_STORE:
-    r = env ? copy_store(arena, env, s) : s; /* (drops the comment) */
+  case TT_PREFETCH:
+    r = env ? copy_access(arena, env, s) : s; /* (drops the comment) */
     break;
   case TT_SEQ:
     r = copy_items(u, env, at, s);

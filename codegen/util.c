@@ -30,6 +30,7 @@ tt_walk(const struct tt_stmt *s, stmt_fn *fn, void *ctx)
   fn(ctx, s);
   switch (s->kind) {
   case TT_STORE:
+  case TT_PREFETCH:
     break;
   case TT_SEQ:
     for (int i = 0; i < s->nitems; i++)
@@ -67,10 +68,11 @@ void
 tt_own_exprs(const struct tt_stmt *s,
              void (*fn)(void *, const struct tt_expr *), void *ctx)
 {
-  if (s->kind == TT_STORE) {
+  if (s->kind == TT_STORE || s->kind == TT_PREFETCH) {
     for (int i = 0; i < s->nidx; i++)
       fn(ctx, s->idx[i]);
-    fn(ctx, s->value);
+    if (s->value)
+      fn(ctx, s->value);
   } else if (s->kind == TT_IF) {
     fn(ctx, s->cond);
   }
@@ -82,6 +84,7 @@ tt_map_children(struct pass *p, const struct tt_stmt *s, child_fn *fn,
 {
   switch (s->kind) {
   case TT_STORE:
+  case TT_PREFETCH:
     return s;
   case TT_SEQ: {
     const struct tt_stmt **items =
@@ -134,6 +137,8 @@ collect_stmt(void *ctx, const struct tt_stmt *s)
   struct accesses *all = ctx;
   if (s->kind == TT_STORE)
     TT_PUSH(*all, ((struct access){s->tensor, s->nidx, s->idx, true}));
+  if (s->kind == TT_PREFETCH)
+    TT_PUSH(*all, ((struct access){s->tensor, s->nidx, s->idx, false}));
   tt_own_exprs(s, collect_expr, all);
 }
 
@@ -202,7 +207,7 @@ static const struct tt_stmt *
 swap_stores(void *ctx, const struct tt_stmt *s)
 {
   const struct swap *w = ctx;
-  if (s->kind != TT_STORE)
+  if (s->kind != TT_STORE && s->kind != TT_PREFETCH)
     return tt_map_children(w->pass, s, swap_stores, ctx);
   if (s->tensor != w->old)
     return s;

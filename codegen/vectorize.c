@@ -202,6 +202,9 @@ group_stmt(struct group *g, const struct tt_stmt *s)
     r = tt_seq(arena, g->n, items);
     break;
   }
+  case TT_PREFETCH: /* stands outside of vector loops: one lane will do */
+    r = lane_stmt(&g->vec, g->pieces[0].base, tt_idx(arena, 0), s);
+    break;
   case TT_SEQ: {
     const struct tt_stmt **items =
         TT_ARRAY(arena, const struct tt_stmt *, (size_t)s->nitems);

@@ -382,6 +382,11 @@ tt_dump_stmt(struct tt_sb *sb, const struct tt_stmt *s, int indent)
     tt_dump_expr(sb, s->value);
     tt_sb_add(sb, ";\n");
     return;
+  case TT_PREFETCH:
+    tt_sb_add(sb, "prefetch ");
+    dump_access(sb, s->tensor, s->nidx, s->idx);
+    tt_sb_add(sb, ";\n");
+    return;
   case TT_IF:
     tt_sb_add(sb, "if (");
     tt_dump_expr(sb, s->cond);

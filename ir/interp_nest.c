@@ -154,6 +154,8 @@ compile(struct nest *n, const struct tt_stmt *s)
   case TT_STORE:
     compile_store(n, s, o);
     break;
+  case TT_PREFETCH:
+    break;
   case TT_IF:
     o->value = code(n, s->cond);
     o->items = one_or_two(n, s->body, s->other);
@@ -180,6 +182,7 @@ depth_of(const struct tt_stmt *s)
   int most = 0, d;
   switch (s->kind) {
   case TT_STORE:
+  case TT_PREFETCH:
     return 0;
   case TT_SEQ:
     for (int i = 0; i < s->nitems; i++) {
@@ -252,6 +255,8 @@ run_op(struct tt_run *r, const struct op *o)
     break;
   case TT_STORE:
     run_store(r, o);
+    break;
+  case TT_PREFETCH:
     break;
   case TT_IF:
     if (tt_code_eval(r, o->value).i)

@@ -298,11 +298,13 @@ struct tt_stage *tt_program_stage(struct tt_program *, struct tt_tensor *out,
 enum tt_for_kind { TT_SERIAL, TT_UNROLL, TT_VECTOR, TT_PARALLEL };
 
 enum tt_stmt_kind {
-  TT_FOR,   /* for (var = 0; var < var->extent; var++) body */
-  TT_STORE, /* tensor[idx...] = value */
-  TT_IF,    /* if (cond) body [else other] */
-  TT_SEQ,   /* items in order */
-  TT_ALLOC  /* tensor (TT_LOCAL) lives during body, contents undefined */
+  TT_FOR,      /* for (var = 0; var < var->extent; var++) body */
+  TT_STORE,    /* tensor[idx...] = value */
+  TT_PREFETCH, /* tensor[idx...] will be used soon: says nothing of values.
+                  The indices are scalars and may be outside the tensor. */
+  TT_IF,       /* if (cond) body [else other] */
+  TT_SEQ,      /* items in order */
+  TT_ALLOC     /* tensor (TT_LOCAL) lives during body, contents undefined */
 };
 
 struct tt_stmt {
@@ -327,6 +329,8 @@ const struct tt_stmt *tt_for(struct tt_arena *, enum tt_for_kind, int lanes,
 const struct tt_stmt *tt_store(struct tt_arena *, const struct tt_tensor *,
                                int n, const struct tt_expr *const *idx,
                                const struct tt_expr *value);
+const struct tt_stmt *tt_prefetch(struct tt_arena *, const struct tt_tensor *,
+                                  int n, const struct tt_expr *const *idx);
 const struct tt_stmt *tt_if(struct tt_arena *, const struct tt_expr *cond,
                             const struct tt_stmt *body,
                             const struct tt_stmt *other);

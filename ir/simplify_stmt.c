@@ -18,6 +18,8 @@ stores_to(const struct tt_stmt *s, const struct tt_tensor *t)
   switch (s->kind) {
   case TT_STORE:
     return s->tensor == t;
+  case TT_PREFETCH:
+    return false;
   case TT_SEQ:
     for (int i = 0; i < s->nitems; i++)
       if (stores_to(s->items[i], t))
@@ -136,6 +138,15 @@ simp_store(struct tt_simp *s, const struct tt_stmt *st)
 }
 
 static const struct tt_stmt *
+simp_prefetch(struct tt_simp *s, const struct tt_stmt *st)
+{
+  const struct tt_expr *idx[TT_MAX_DIMS];
+  for (int i = 0; i < st->nidx; i++)
+    idx[i] = tt_simp(s, st->idx[i]);
+  return tt_prefetch(s->arena, st->tensor, st->nidx, idx);
+}
+
+static const struct tt_stmt *
 simp_seq(struct tt_simp *s, const struct tt_stmt *st)
 {
   const struct tt_stmt **items =
@@ -161,6 +172,9 @@ stmt(struct tt_simp *s, const struct tt_stmt *st)
     break;
   case TT_STORE:
     r = simp_store(s, st);
+    break;
+  case TT_PREFETCH:
+    r = simp_prefetch(s, st);
     break;
   case TT_IF:
     r = simp_if(s, st);

@@ -44,6 +44,17 @@ tt_store(struct tt_arena *arena, const struct tt_tensor *tensor, int n,
 }
 
 const struct tt_stmt *
+tt_prefetch(struct tt_arena *arena, const struct tt_tensor *tensor, int n,
+            const struct tt_expr *const *idx)
+{
+  struct tt_stmt *s = node(arena, TT_PREFETCH);
+  s->tensor = tensor;
+  s->nidx = n;
+  s->idx = tt_arena_dup(arena, idx, (size_t)n * sizeof *idx);
+  return s;
+}
+
+const struct tt_stmt *
 tt_if(struct tt_arena *arena, const struct tt_expr *cond,
       const struct tt_stmt *body, const struct tt_stmt *other)
 {
@@ -118,13 +129,15 @@ tt_stmt_map_exprs(struct tt_arena *arena, const struct tt_stmt *s,
 {
   struct tt_stmt *r = tt_arena_dup(arena, s, sizeof *s);
   switch (s->kind) {
-  case TT_STORE: {
+  case TT_STORE:
+  case TT_PREFETCH: {
     const struct tt_expr **idx =
         TT_ARRAY(arena, const struct tt_expr *, (size_t)s->nidx);
     for (int i = 0; i < s->nidx; i++)
       idx[i] = fn(ctx, arena, s->idx[i]);
     r->idx = idx;
-    r->value = fn(ctx, arena, s->value);
+    if (s->value)
+      r->value = fn(ctx, arena, s->value);
     break;
   }
   case TT_IF:

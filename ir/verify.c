@@ -267,6 +267,24 @@ check_store(struct nest_ctx *n, const struct tt_stmt *s)
   tt_verify_expr(v, s->value);
 }
 
+/* (The place may be outside: nothing is read.) */
+static void
+check_prefetch(struct nest_ctx *n, const struct tt_stmt *s)
+{
+  const struct tt_tensor *t = s->tensor;
+  const char *why = nest_unreadable(n, t);
+  if (why)
+    tt_verifier_fail(n->v, "%s %s", t->name, why);
+  if (s->nidx != t->ndim)
+    tt_verifier_fail(n->v, "%s has %d dimensions, %d indices", t->name, t->ndim,
+                     s->nidx);
+  for (int i = 0; i < s->nidx; i++) {
+    if (s->idx[i]->type.dtype != TT_I64 || s->idx[i]->type.lanes != 1)
+      tt_verifier_fail(n->v, "an index of a prefetch of %s is no i64", t->name);
+    tt_verify_expr(n->v, s->idx[i]);
+  }
+}
+
 static void
 check_branch(struct nest_ctx *n, const struct tt_expr *cond, bool negated,
              const struct tt_stmt *body)
@@ -309,6 +327,9 @@ check_stmt(struct nest_ctx *n, const struct tt_stmt *s)
     break;
   case TT_STORE:
     check_store(n, s);
+    break;
+  case TT_PREFETCH:
+    check_prefetch(n, s);
     break;
   case TT_IF:
     if (s->cond->type.dtype != TT_BOOL || s->cond->type.lanes != 1)

@@ -9,6 +9,7 @@ schedule_libschedule_a_SOURCES = \
 	schedule/lower.c schedule/lower.h \
 	schedule/nests.c \
 	schedule/place.c \
+	schedule/prefetch.c \
 	schedule/region.c \
 	schedule/rfactor.c \
 	schedule/schedule.h \

@@ -92,6 +92,9 @@ tt_split(struct tt_schedule *s, int stage, int loop, int64_t factor,
       ss->caches[c].loop = inner;
   if (ss->cache_write == loop)
     ss->cache_write = inner;
+  for (int f = 0; f < ss->nprefetches; f++)
+    if (ss->prefetches[f].loop == loop)
+      ss->prefetches[f].loop = inner;
   for (int st = 0; st < stage && ss->attached; st++)
     if (s->stages[st].place == TT_AT && s->stages[st].at_stage == stage &&
         s->stages[st].at_loop == loop)
@@ -121,6 +124,8 @@ something_hangs_on(struct tt_schedule *s, int stage, int loop)
   bool hangs = ss->cache_write == loop;
   for (int c = 0; c < ss->ncaches; c++)
     hangs |= ss->caches[c].loop == loop;
+  for (int f = 0; f < ss->nprefetches; f++)
+    hangs |= ss->prefetches[f].loop == loop;
   for (int st = 0; st < stage && ss->attached; st++)
     hangs |= s->stages[st].place == TT_AT && s->stages[st].at_stage == stage &&
              s->stages[st].at_loop == loop;
@@ -183,6 +188,9 @@ tt_fuse(struct tt_schedule *s, int stage, int outer, int inner,
       ss->caches[c].loop = f;
   if (ss->cache_write == inner)
     ss->cache_write = f;
+  for (int p = 0; p < ss->nprefetches; p++)
+    if (ss->prefetches[p].loop == inner)
+      ss->prefetches[p].loop = f;
   int moved[TT_MAX_LOOPS], nmoved = 0;
   for (int st = 0; st < stage && ss->attached; st++)
     if (s->stages[st].place == TT_AT && s->stages[st].at_stage == stage &&

@@ -558,6 +558,9 @@ nest(struct tt_inst *in, int i)
     /* (Inlining may have taken the reads of it away.) */
     if (ss->caches[c].loop == at && tt_stage_reads(ss, ss->caches[c].tensor))
       fill_here(in, c, &top);
+  for (int f = 0; f < ss->nprefetches && !lw->error; f++)
+    if (ss->prefetches[f].loop == at)
+      TT_PUSH(top.items, tt_lw_prefetch(in, &ss->prefetches[f]));
   if (ss->cache_write == at) {
     TT_PUSH(top.items, tt_lw_accumulate(in, i));
   } else {

@@ -106,6 +106,9 @@ typedef const struct tt_stmt *tt_inside_fn(struct tt_inst *, void *ctx);
  * inside. */
 const struct tt_stmt *tt_lw_enter(struct tt_inst *, int loop, struct tt_how,
                                   tt_inside_fn *fn, void *ctx);
+/* The statement of a prefetch in its loop's body, or NULL. */
+const struct tt_stmt *tt_lw_prefetch(struct tt_inst *,
+                                     const struct tt_prefetch_of *);
 /* The loops from position i on. */
 const struct tt_stmt *tt_lw_rest(struct tt_inst *, int i);
 /* Index of a loop in a layout: its iteration counted over all pieces; told

@@ -66,7 +66,7 @@ untouched(struct tt_schedule *s, int stage)
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
   if (ss->nloops != ss->stage->nspatial + ss->stage->nreduce || ss->ncaches ||
-      ss->cache_write != TT_NO_CACHE)
+      ss->nprefetches || ss->cache_write != TT_NO_CACHE)
     return tt_refuse(s, "%s has a schedule of its own and cannot be inlined",
                      tt_stage_name(s, stage));
   for (int i = 0; i < s->nstages && ss->attached; i++)

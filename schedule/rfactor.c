@@ -25,7 +25,8 @@ untouched(struct tt_schedule *s, int stage)
   const struct tt_stage_schedule *ss = &s->stages[stage];
   int n = ss->stage->nspatial + ss->stage->nreduce;
   bool plain = ss->place == TT_ROOT && ss->nloops == n && !ss->ncaches &&
-               !ss->attached && ss->cache_write == TT_NO_CACHE;
+               !ss->nprefetches && !ss->attached &&
+               ss->cache_write == TT_NO_CACHE;
   for (int i = 0; i < n && plain; i++)
     plain = ss->order[i] == i && ss->loops[i].kind == TT_SERIAL &&
             !ss->loops[i].shrink;

@@ -13,6 +13,7 @@
 
 #define TT_MAX_LOOPS 48 /* loops of one stage, leaves or not */
 #define TT_MAX_CACHES 8
+#define TT_MAX_PREFETCHES 8
 
 #define TT_OUTSIDE (-1) /* a place before all loops of a stage */
 #define TT_NO_CACHE (-2)
@@ -54,6 +55,14 @@ struct tt_cache_read {
                                 constant; NULL: without.  Dimensions only. */
 };
 
+/* At the top of the loop's body: what its iteration `distance` later uses. */
+struct tt_prefetch_of {
+  int cache; /* by position; -1: of a tensor */
+  const struct tt_tensor *tensor;
+  int loop;
+  int64_t distance;
+};
+
 enum tt_place { TT_ROOT, TT_INLINE, TT_AT };
 
 struct tt_stage_schedule {
@@ -71,6 +80,8 @@ struct tt_stage_schedule {
                             TT_NO_CACHE: none; TT_OUTSIDE: all loops */
   int ncaches;
   struct tt_cache_read caches[TT_MAX_CACHES];
+  int nprefetches;
+  struct tt_prefetch_of prefetches[TT_MAX_PREFETCHES];
 };
 
 struct tt_schedule {
@@ -132,6 +143,10 @@ bool tt_cache_read(struct tt_schedule *, int stage, const struct tt_tensor *,
  * condition. */
 bool tt_cache_padded(struct tt_schedule *, int stage, const struct tt_tensor *,
                      int loop, int lanes, const char *name);
+/* `what` is the name of a tensor that the stage reads, of its own, or of a
+ * cache; 0 <= distance. */
+bool tt_prefetch_at(struct tt_schedule *, int stage, const char *what, int loop,
+                    int64_t distance);
 
 /* ---- the text form ---- */
 /* Apply one call, or a block.  false: s->error (and *bad the call). */

@@ -460,6 +460,30 @@ check_caches(struct tt_schedule *s, int stage)
   return true;
 }
 
+/* Prefetches stand outside vector loops, where what they name is alive. */
+static bool
+check_prefetches(struct tt_schedule *s, int stage)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  int vector = vector_position(ss);
+  for (int i = 0; i < ss->nprefetches; i++) {
+    const struct tt_prefetch_of *p = &ss->prefetches[i];
+    const struct tt_cache_read *c = p->cache < 0 ? NULL : &ss->caches[p->cache];
+    int at = tt_position(ss, p->loop);
+    if (at < 0)
+      return tt_refuse(s, "%s of %s holds a prefetch and is no longer a loop",
+                       ss->loops[p->loop].name, tt_stage_name(s, stage));
+    if (at >= vector)
+      return tt_refuse(s, "a prefetch of %s stands inside a vectorized loop",
+                       tt_stage_name(s, stage));
+    if (c && c->loop != TT_OUTSIDE && tt_position(ss, c->loop) > at)
+      return tt_refuse(s, "cache %s of %s is not filled yet in loop %s",
+                       c->name, tt_stage_name(s, stage),
+                       ss->loops[p->loop].name);
+  }
+  return true;
+}
+
 /* Does stage `i` run inside loop `loop` of `consumer`: itself, or computed at
  * that loop or deeper? */
 bool
@@ -518,5 +542,6 @@ tt_check_stage(struct tt_schedule *s, int stage)
 {
   return check_kinds(s, stage) && check_shift(s, stage) &&
          check_strict(s, stage) && check_caches(s, stage) &&
-         check_attached(s, stage) && tt_check_shrink(s, stage);
+         check_prefetches(s, stage) && check_attached(s, stage) &&
+         tt_check_shrink(s, stage);
 }

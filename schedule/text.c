@@ -309,6 +309,17 @@ do_cache_write(const struct call *k)
   return tt_cache_write(k->s, k->stage, loop);
 }
 
+static bool
+do_prefetch(const struct call *k)
+{
+  int loop;
+  int64_t distance;
+  const char *name;
+  return arg_id(k, 0, &name) && arg_loop(k, k->stage, 1, false, &loop) &&
+         arg_int(k, 2, &distance) &&
+         tt_prefetch_at(k->s, k->stage, name, loop, distance);
+}
+
 /* name, fewest and most positional arguments, allowed keys, how it is used */
 static const struct primitive {
   const char *name;
@@ -346,6 +357,7 @@ static const struct primitive {
      {"scope"},
      "cache_write(loop, scope=\"register\")",
      do_cache_write},
+    {"prefetch", 3, 3, {0}, "prefetch(tensor, loop, distance)", do_prefetch},
 };
 #define NPRIMITIVES ((int)(sizeof primitives / sizeof primitives[0]))
 

@@ -124,6 +124,22 @@ try_cache_read(struct dice *d, int stage)
 }
 
 static void
+try_prefetch(struct dice *d, int stage)
+{
+  const struct tt_stage_schedule *ss = &d->s->stages[stage];
+  int l = leaf(d, stage), what = below(d, 3);
+  struct used u = {.n = 0};
+  tt_expr_visit(ss->value, note_tensor, &u);
+  const char *name = ss->stage->out->name;
+  if (what == 1 && u.n)
+    name = u.tensors[below(d, u.n)]->name;
+  if (what == 2 && ss->ncaches)
+    name = ss->caches[below(d, ss->ncaches)].name;
+  if (l >= 0)
+    tt_prefetch_at(d->s, stage, name, l, below(d, 4));
+}
+
+static void
 try_compute_at(struct dice *d, int stage)
 {
   int n = d->s->nstages;
@@ -221,6 +237,8 @@ tt_random_schedule(struct tt_arena *arena, const struct tt_program *program,
     try_rfactor(&d);
   for (int i = 0; i < tries; i++)
     try_one(&d);
+  for (uint64_t i = seed % 5 == 0 ? 4 : 0; i > 0; i--)
+    try_prefetch(&d, below(&d, d.s->nstages));
   d.s->error = NULL;
   return d.s;
 }

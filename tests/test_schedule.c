@@ -328,6 +328,45 @@ rfactor_makes_a_stage(void **state)
   tt_arena_free(ar);
 }
 
+static void
+count_prefetch(const struct tt_stmt *st, int *n)
+{
+  *n += st->kind == TT_PREFETCH;
+  for (int i = 0; i < st->nitems; i++)
+    count_prefetch(st->items[i], n);
+  if (st->body)
+    count_prefetch(st->body, n);
+}
+
+static void
+prefetch_names_lines(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *p = matmul(ar, 64, 64, 64);
+  struct tt_schedule *s = tt_schedule_new(ar, p, false);
+  int ni = tt_split(s, 0, 1, 32, "ni", TT_TAIL_PEEL), m = 0, k = 2;
+  int n = s->stages[0].loops[ni].other;
+  assert_true(tt_reorder(s, 0, 3, (int[]){n, k, ni}));
+  assert_true(
+      tt_cache_read(s, 0, p->tensors[1], m, 3, (int[]){n, k, ni}, 0, "P"));
+  refused(s, tt_prefetch_at(s, 0, "X", m, 1), "no tensor or cache 'X'");
+  refused(s, tt_prefetch_at(s, 0, "C", m, -1), "a distance of -1");
+  assert_true(tt_vectorize(s, 0, ni, 8));
+  refused(s, tt_prefetch_at(s, 0, "C", ni, 1), "inside a vectorized loop");
+  assert_true(tt_prefetch_at(s, 0, "C", m, 1));
+  assert_true(tt_prefetch_at(s, 0, "A", k, 16));
+  assert_true(tt_prefetch_at(s, 0, "P", n, 1));
+  struct tt_nest nest;
+  const char *error = NULL;
+  if (!tt_schedule_lower(ar, s, &nest, &error))
+    fail_msg("%s", error);
+  int count = 0;
+  count_prefetch(nest.body, &count);
+  assert_int_equal(count, 3);
+  tt_arena_free(ar);
+}
+
 /* The hand-written schedule of the fast matrix product, at sizes with tails
  * everywhere; A is packed by blocks or whole. */
 static void
@@ -478,6 +517,7 @@ main(void)
       cmocka_unit_test(strict_fp_keeps_the_order_of_sums),
       cmocka_unit_test(shifted_tails_are_not_summed_twice),
       cmocka_unit_test(rfactor_makes_a_stage),
+      cmocka_unit_test(prefetch_names_lines),
       cmocka_unit_test(packed_matmul_is_right),
       cmocka_unit_test(shrink_says_what_it_cannot_leave_out),
       cmocka_unit_test(shrunk_window_is_right),

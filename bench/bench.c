@@ -1,8 +1,9 @@
 /* Times generated kernels beside library routines, all in turns in one
  * process, and prints the least time of each.
  *
- *   bench [--rounds=N] --args=ARG,ARG... CONTENDER...
+ *   bench [--rounds=N] [--pin] --args=ARG,ARG... CONTENDER...
  *
+ * With --pin all run on one core, the last that is allowed.
  * ARG is ROLE:TYPE:COUNT, in the order of the kernel's parameters: ROLE is in,
  * weight or out, TYPE an element type of te(5), COUNT the number of elements.
  * CONTENDER is KIND:LABEL:FILE:REST, FILE a shared library (or several, with
@@ -11,7 +12,7 @@
  *   kernel:LABEL:FILE:NAME       a kernel, with NAME_prepare when it has one
  *   blas:LABEL:FILE:M N K T      cblas_sgemm, the first operand K x M if T
  *   dnnl:LABEL:FILE:SPEC         an adaptor built from dnnl.c; see there
- *   peak:LABEL:FILE:             roof.c: multiply-adds in registers
+ *   peak:LABEL:FILE:CORES        roof.c: multiply-adds in registers
  *   copy:LABEL:FILE:             roof.c: the arguments read and written once
  *
  * For each contender one line, with tabs between: LABEL, seconds a call,
@@ -73,11 +74,13 @@ struct contender {
   void (*dnnl_result)(void *);
   void *dnnl;
   double (*peak)(void);
+  int cores;
   void (*copy)(const void *, size_t, void *, size_t);
   const void *read;
   void *write;
   size_t read_bytes, write_bytes;
   long calls; /* in one sample */
+  int pause;  /* there may be several threads, which first come to rest */
   double best;
   char note[200];
 };
@@ -365,6 +368,7 @@ open_contender(struct contender *c, const struct arg *args, int nargs)
   if (strcmp(c->kind, "peak"))
     die("no contender is a '%s'", c->kind);
   FUNCTION(c->peak, c, lib, "", "bench_peak", "");
+  c->cores = atoi(c->rest);
   return c->peak != NULL;
 }
 
@@ -383,10 +387,14 @@ call(const struct contender *c)
     c->copy(c->read, c->read_bytes, c->write, c->write_bytes);
 }
 
-/* One sample; returns the seconds of a call. */
+/* One sample; returns the seconds of a call. Threads that spin for work after
+ * the sample before are given time to go to sleep.
+ */
 static double
 sample(const struct contender *c)
 {
+  if (c->pause)
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
   double start = now();
   for (long i = 0; i < c->calls; i++)
     call(c);
@@ -410,7 +418,7 @@ contest(struct contender *c, int n, int rounds)
 {
   for (int r = 0; r < rounds; r++)
     for (int i = 0; i < n; i++) {
-      double s = c[i].peak ? c[i].peak() : sample(&c[i]);
+      double s = c[i].peak ? c[i].peak() * c[i].cores : sample(&c[i]);
       if (c[i].peak ? s > c[i].best : s < c[i].best)
         c[i].best = s;
     }
@@ -456,14 +464,14 @@ main(int argc, char **argv)
 {
   struct arg args[MAX_ARGS] = {0};
   static struct contender all[MAX_CONTENDERS];
-  int nargs = 0, n = 0, rounds = 15, first = 1;
+  int nargs = 0, n = 0, rounds = 15, first = 1, pause = 1;
   for (; first < argc && argv[first][0] == '-'; first++) {
     if (!strncmp(argv[first], "--args=", 7))
       nargs = parse_args(argv[first] + 7, args);
     else if (!strncmp(argv[first], "--rounds=", 9))
       rounds = atoi(argv[first] + 9);
     else if (!strcmp(argv[first], "--pin"))
-      pin_to_one_core();
+      pin_to_one_core(), pause = 0;
     else
       die("what is '%s'?", argv[first]);
   }
@@ -478,6 +486,7 @@ main(int argc, char **argv)
     c->label = part(&s, ':');
     c->file = part(&s, ':');
     c->rest = s;
+    c->pause = pause;
     if (!open_contender(c, args, nargs)) {
       printf("%s\t-\t-\t%s\n", c->label, c->note);
       *c = (struct contender){0};

@@ -4,12 +4,15 @@
  *
  * What a primitive is asked to do is a line of text:
  *
- *   conv LAYOUT ALG H C K R STRIDE PAD G   X[1,C,H,H] F[K,C/G,R,R] Y[1,K,..]
- *   softmax B D                            X[B,D] Y[B,D]
- *   layernorm B D                          X[B,D] g[D] b[D] Y[B,D]
+ *   conv LAYOUT ALG H C K R STRIDE PAD G TYPES
+ *                               X[1,C,H,H] F[K,C/G,R,R] Y[1,K,..]
+ *   softmax B D                 X[B,D] Y[B,D]
+ *   layernorm B D               X[B,D] g[D] b[D] Y[B,D]
  *   lstm I H                    x[1,I] h[1,H] c[1,H] W[4,H,I] U[4,H,H] b[4,H]
  *                               cn[1,H] hn[1,H]
- *   matmul B M N K T TYPES                 A[B,M,K] B[B,K,N] C[B,M,N]
+ *   matmul B M N K T TYPES      A[B,M,K] B[B,K,N] C[B,M,N]
+ *   attention B L S D           Q[B,L,D] K[B,S,D] V[B,S,D] O[B,L,D], by three
+ *                               primitives in a row
  *
  * LAYOUT is that of X and Y: nchw or nhwc. With `free-` before it the layouts
  * are left to the library, and the arrays are converted outside the timed
@@ -21,6 +24,7 @@
  * when it is opened (inputs) or by bench_dnnl_result (outputs), never in
  * bench_dnnl_call.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +52,7 @@ struct op {
     dnnl_memory_t from, to;
   } back[MOST];
   int nback;
+  struct op *next; /* runs after this one */
   char note[160];
 };
 
@@ -127,26 +132,38 @@ bind(struct op *op, int id, md_t plain, void *data, int out)
    !dnnl_primitive_desc_create(&(op)->pd, &desc, attr, (op)->engine, NULL))
 #endif
 
+static dnnl_data_type_t
+type_named(const char *s)
+{
+  return !strcmp(s, "f16")    ? dnnl_f16
+         : !strcmp(s, "bf16") ? dnnl_bf16
+         : !strcmp(s, "s8")   ? dnnl_s8
+         : !strcmp(s, "u8")   ? dnnl_u8
+         : !strcmp(s, "s32")  ? dnnl_s32
+                              : dnnl_f32;
+}
+
 static int
 open_conv(struct op *op, const char *spec, void *const *data)
 {
-  char layout[12], alg[12];
+  char layout[12], alg[12], tx[8], tf[8], ty[8];
   int h, c, k, r, stride, pad, g;
-  if (sscanf(spec, "conv %11s %11s %d %d %d %d %d %d %d", layout, alg, &h, &c,
-             &k, &r, &stride, &pad, &g) != 9)
+  if (sscanf(spec, "conv %11s %11s %d %d %d %d %d %d %d %7s %7s %7s", layout,
+             alg, &h, &c, &k, &r, &stride, &pad, &g, tx, tf, ty) != 12)
     return 0;
   int o = (h + 2 * pad - r) / stride + 1;
   dnnl_format_tag_t plain = strstr(layout, "nchw") ? dnnl_nchw : dnnl_nhwc;
   dnnl_format_tag_t tag =
       !strncmp(layout, "free-", 5) ? dnnl_format_tag_any : plain;
-  md_t wanted = g > 1 ? F32(dnnl_format_tag_any, g, k / g, c / g, r, r)
-                      : F32(dnnl_format_tag_any, k, c, r, r);
-  md_t mine = g > 1 ? F32(dnnl_goihw, g, k / g, c / g, r, r)
-                    : F32(dnnl_oihw, k, c, r, r);
+  dnnl_data_type_t x = type_named(tx), f = type_named(tf), y = type_named(ty);
+  md_t wanted = g > 1 ? MD(f, dnnl_format_tag_any, g, k / g, c / g, r, r)
+                      : MD(f, dnnl_format_tag_any, k, c, r, r);
+  md_t mine = g > 1 ? MD(f, dnnl_goihw, g, k / g, c / g, r, r)
+                    : MD(f, dnnl_oihw, k, c, r, r);
   dnnl_dims_t strides = {stride, stride}, pads = {pad, pad};
   dnnl_alg_kind_t kind = !strcmp(alg, "winograd") ? dnnl_convolution_winograd
                                                   : dnnl_convolution_direct;
-  md_t src = F32(tag, 1, c, h, h), dst = F32(tag, 1, k, o, o);
+  md_t src = MD(x, tag, 1, c, h, h), dst = MD(y, tag, 1, k, o, o);
 #if DNNL_VERSION_MAJOR >= 3
   dnnl_dims_t dilates = {0, 0};
   int ok = CREATE(op, convolution_forward, , NULL, dnnl_forward_inference, kind,
@@ -157,25 +174,29 @@ open_conv(struct op *op, const char *spec, void *const *data)
       CREATE(op, , convolution_forward_desc_init, NULL, dnnl_forward_inference,
              kind, src, wanted, NULL, dst, strides, pads, pads);
 #endif
-  return ok && bind(op, DNNL_ARG_SRC, F32(plain, 1, c, h, h), data[0], 0) &&
+  return ok && bind(op, DNNL_ARG_SRC, MD(x, plain, 1, c, h, h), data[0], 0) &&
          bind(op, DNNL_ARG_WEIGHTS, mine, data[1], 0) &&
-         bind(op, DNNL_ARG_DST, F32(plain, 1, k, o, o), data[2], 1);
+         bind(op, DNNL_ARG_DST, MD(y, plain, 1, k, o, o), data[2], 1);
+}
+
+static int
+add_softmax(struct op *op, md_t md, int axis, void *src, void *dst)
+{
+#if DNNL_VERSION_MAJOR < 3
+  dnnl_softmax_v2_desc_t desc;
+#endif
+  return CREATE(op, softmax_forward, softmax_v2_forward_desc_init, NULL,
+                dnnl_forward_inference, dnnl_softmax_accurate, md, md, axis) &&
+         bind(op, DNNL_ARG_SRC, md, src, 0) &&
+         bind(op, DNNL_ARG_DST, md, dst, 1);
 }
 
 static int
 open_softmax(struct op *op, const char *spec, void *const *data)
 {
   int b, d;
-  if (sscanf(spec, "softmax %d %d", &b, &d) != 2)
-    return 0;
-  md_t md = F32(dnnl_ab, b, d);
-#if DNNL_VERSION_MAJOR < 3
-  dnnl_softmax_v2_desc_t desc;
-#endif
-  return CREATE(op, softmax_forward, softmax_v2_forward_desc_init, NULL,
-                dnnl_forward_inference, dnnl_softmax_accurate, md, md, 1) &&
-         bind(op, DNNL_ARG_SRC, md, data[0], 0) &&
-         bind(op, DNNL_ARG_DST, md, data[1], 1);
+  return sscanf(spec, "softmax %d %d", &b, &d) == 2 &&
+         add_softmax(op, F32(dnnl_ab, b, d), 1, data[0], data[1]);
 }
 
 static int
@@ -236,15 +257,19 @@ open_lstm(struct op *op, const char *spec, void *const *data)
          bind(op, DNNL_ARG_DST_ITER_C, state, data[6], 1);
 }
 
-static dnnl_data_type_t
-type_named(const char *s)
+static int
+add_matmul(struct op *op, md_t a, md_t b, md_t c, dnnl_primitive_attr_t attr,
+           void *const *data)
 {
-  return !strcmp(s, "f16")    ? dnnl_f16
-         : !strcmp(s, "bf16") ? dnnl_bf16
-         : !strcmp(s, "s8")   ? dnnl_s8
-         : !strcmp(s, "u8")   ? dnnl_u8
-         : !strcmp(s, "s32")  ? dnnl_s32
-                              : dnnl_f32;
+#if DNNL_VERSION_MAJOR >= 3
+  int ok = CREATE(op, matmul, , attr, a, b, NULL, c);
+#else
+  dnnl_matmul_desc_t desc;
+  int ok = CREATE(op, , matmul_desc_init, attr, a, b, NULL, c);
+#endif
+  return ok && bind(op, DNNL_ARG_SRC, a, data[0], 0) &&
+         bind(op, DNNL_ARG_WEIGHTS, b, data[1], 0) &&
+         bind(op, DNNL_ARG_DST, c, data[2], 1);
 }
 
 static int
@@ -255,19 +280,61 @@ open_matmul(struct op *op, const char *spec, void *const *data)
   if (sscanf(spec, "matmul %d %d %d %d %d %7s %7s %7s", &b, &m, &n, &k, &t, ta,
              tb, tc) != 8)
     return 0;
-  md_t mda = MD(type_named(ta), t == 1 ? dnnl_acb : dnnl_abc, b, m, k);
-  md_t mdb = MD(type_named(tb), t == 2 ? dnnl_acb : dnnl_abc, b, k, n);
-  md_t mdc = MD(type_named(tc), dnnl_abc, b, m, n);
-#if DNNL_VERSION_MAJOR >= 3
-  int ok = CREATE(op, matmul, , NULL, mda, mdb, NULL, mdc);
-#else
-  dnnl_matmul_desc_t desc;
-  int ok = CREATE(op, , matmul_desc_init, NULL, mda, mdb, NULL, mdc);
-#endif
-  return ok && bind(op, DNNL_ARG_SRC, mda, data[0], 0) &&
-         bind(op, DNNL_ARG_WEIGHTS, mdb, data[1], 0) &&
-         bind(op, DNNL_ARG_DST, mdc, data[2], 1);
+  return add_matmul(op, MD(type_named(ta), t ? dnnl_acb : dnnl_abc, b, m, k),
+                    MD(type_named(tb), dnnl_abc, b, k, n),
+                    MD(type_named(tc), dnnl_abc, b, m, n), NULL, data);
 }
+
+/* The next operation after `op`, with the same engine. */
+static struct op *
+after(struct op *op)
+{
+  op->next = calloc(1, sizeof *op);
+  if (op->next)
+    op->next->engine = op->engine, op->next->stream = op->stream;
+  return op->next;
+}
+
+/* The product is scaled in its own primitive, as a caller would. */
+static int
+open_attention(struct op *op, const char *spec, void *const *data)
+{
+  int b, l, s, d;
+  if (sscanf(spec, "attention %d %d %d %d", &b, &l, &s, &d) != 4)
+    return 0;
+  void *scores = aligned_alloc(64, (size_t)b * l * s * sizeof(float) + 64);
+  md_t score = F32(dnnl_abc, b, l, s), value = F32(dnnl_abc, b, s, d);
+  md_t row = F32(dnnl_abc, b, l, d);
+  float scale = 1 / sqrtf((float)d);
+  dnnl_primitive_attr_t attr;
+  dnnl_post_ops_t post;
+  if (!scores || dnnl_primitive_attr_create(&attr) ||
+      dnnl_post_ops_create(&post) ||
+#if DNNL_VERSION_MAJOR >= 3
+      dnnl_post_ops_append_eltwise(post, dnnl_eltwise_linear, scale, 0) ||
+#else
+      dnnl_post_ops_append_eltwise(post, 1, dnnl_eltwise_linear, scale, 0) ||
+#endif
+      dnnl_primitive_attr_set_post_ops(attr, post))
+    return 0;
+  struct op *second, *third;
+  return add_matmul(op, row, F32(dnnl_acb, b, d, s), score, attr,
+                    (void *[]){data[0], data[1], scores}) &&
+         (second = after(op)) &&
+         add_softmax(second, score, 2, scores, scores) &&
+         (third = after(second)) &&
+         add_matmul(third, score, value, row, NULL,
+                    (void *[]){scores, data[2], data[3]});
+}
+
+static const struct {
+  const char *word;
+  int (*open)(struct op *, const char *, void *const *);
+} openers[] = {
+    {"conv ", open_conv},           {"softmax ", open_softmax},
+    {"layernorm ", open_layernorm}, {"lstm ", open_lstm},
+    {"matmul ", open_matmul},       {"attention ", open_attention},
+};
 
 /* Returns a note: the version and implementation, or why there is none; *out
  * is then NULL. `data` are the arrays in the order of the line above.
@@ -281,13 +348,14 @@ bench_dnnl_open(const char *spec, void *const *data, void **out)
       dnnl_stream_create(&op->stream, op->engine, dnnl_stream_default_flags))
     return "no CPU engine";
   const dnnl_version_t *v = dnnl_version();
-  int ok = !strncmp(spec, "conv ", 5)         ? open_conv(op, spec, data)
-           : !strncmp(spec, "softmax ", 8)    ? open_softmax(op, spec, data)
-           : !strncmp(spec, "layernorm ", 10) ? open_layernorm(op, spec, data)
-           : !strncmp(spec, "lstm ", 5)       ? open_lstm(op, spec, data)
-                                              : open_matmul(op, spec, data);
+  int ok = 0;
+  for (size_t i = 0; i < sizeof openers / sizeof openers[0] && !ok; i++)
+    if (!strncmp(spec, openers[i].word, strlen(openers[i].word)))
+      ok = openers[i].open(op, spec, data);
+  for (struct op *o = op; o && ok; o = o->next)
+    ok = !dnnl_primitive_create(&o->primitive, o->pd);
   const char *impl = "?";
-  if (!ok || dnnl_primitive_create(&op->primitive, op->pd)) {
+  if (!ok) {
     snprintf(op->note, sizeof op->note, "%d.%d has none", v->major, v->minor);
     return op->note;
   }
@@ -300,19 +368,20 @@ bench_dnnl_open(const char *spec, void *const *data, void **out)
 void
 bench_dnnl_call(void *state)
 {
-  struct op *op = state;
-  dnnl_primitive_execute(op->primitive, op->stream, op->nargs, op->args);
-  dnnl_stream_wait(op->stream);
+  struct op *first = state;
+  for (struct op *op = first; op; op = op->next)
+    dnnl_primitive_execute(op->primitive, op->stream, op->nargs, op->args);
+  dnnl_stream_wait(first->stream);
 }
 
 void
 bench_dnnl_result(void *state)
 {
-  struct op *op = state;
-  for (int i = 0; i < op->nback; i++) {
-    const_md_t from_md, to_md;
-    dnnl_memory_get_memory_desc(op->back[i].from, &from_md);
-    dnnl_memory_get_memory_desc(op->back[i].to, &to_md);
-    reorder(op, op->back[i].from, from_md, op->back[i].to, to_md);
-  }
+  for (struct op *op = state; op; op = op->next)
+    for (int i = 0; i < op->nback; i++) {
+      const_md_t from, to;
+      dnnl_memory_get_memory_desc(op->back[i].from, &from);
+      dnnl_memory_get_memory_desc(op->back[i].to, &to);
+      reorder(op, op->back[i].from, from, op->back[i].to, to);
+    }
 }

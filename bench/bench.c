@@ -413,14 +413,25 @@ warm(struct contender *c)
     c->calls = c->calls * 2 + (s > 0 ? (long)(least_sample / s / 4) : 0);
 }
 
+/* At least `rounds`, and more while someone still gets faster by 1 %: other
+ * programs on the machine disturb contenders with threads of their own most.
+ */
 static void
 contest(struct contender *c, int n, int rounds)
 {
-  for (int r = 0; r < rounds; r++)
+  int last = rounds;
+  for (int r = 0; r < last; r++)
     for (int i = 0; i < n; i++) {
-      double s = c[i].peak ? c[i].peak() * c[i].cores : sample(&c[i]);
-      if (c[i].peak ? s > c[i].best : s < c[i].best)
-        c[i].best = s;
+      double was = c[i].best, s;
+      if (c[i].peak) {
+        s = c[i].peak() * c[i].cores;
+        c[i].best = s > was ? s : was;
+        continue;
+      }
+      s = sample(&c[i]);
+      c[i].best = s < was ? s : was;
+      if (s < 0.99 * was && r + rounds > last)
+        last = r + rounds < 8 * rounds ? r + rounds : 8 * rounds;
     }
 }
 

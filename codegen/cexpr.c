@@ -579,9 +579,12 @@ spread(struct cprinter *c, const struct tt_tensor *t, int n,
   c->index++;
   const char *at = affine(c, low);
   c->index--;
-  return tt_arena_printf(c->arena, "%s(&%s[%s])",
-                         tt_c_spread_helper(c, t->dtype, lanes, (int)stride),
-                         tensor_name(c, t), at);
+  /* 16-bit floats are moved as integers. */
+  bool half = tt_c_is_half(t->dtype);
+  return tt_arena_printf(
+      c->arena, "%s(%s&%s[%s])",
+      tt_c_spread_helper(c, half ? TT_U16 : t->dtype, lanes, (int)stride),
+      half ? "(const uint16_t *)" : "", tensor_name(c, t), at);
 }
 
 /* {A[0], A[4], ...}: a vector from a stride. */
@@ -592,7 +595,7 @@ gather(struct cprinter *c, const struct tt_tensor *t, int n,
   struct tt_sb sb = {0};
   const char *name = tensor_name(c, t);
   const struct tt_expr *base = tt_access_base(c->arena, t, n, idx);
-  tt_sb_printf(&sb, "((%s){", tt_c_vector(c, t->dtype, lanes));
+  tt_sb_printf(&sb, "((%s){", tt_c_memory_vector(c, t->dtype, lanes));
   c->index++;
   for (int i = 0; i < lanes; i++)
     tt_sb_printf(

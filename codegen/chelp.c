@@ -214,6 +214,8 @@ tt_c_vector_macro(struct cprinter *c, const char *name, const char *params,
 const char *
 tt_c_vec_helper(struct cprinter *c, const char *op, enum tt_dtype t, int lanes)
 {
+  if (tt_c_is_half(t))
+    t = TT_F32;
   const char *v = tt_c_vector(c, t, lanes);
   const char *m = tt_c_vector(c, tt_signed_of_bytes(tt_dtype_bytes(t)), lanes);
   const char *name =
@@ -231,8 +233,16 @@ tt_c_vec_helper(struct cprinter *c, const char *op, enum tt_dtype t, int lanes)
                       "  const %s tt_m = %s;\n"
                       "  (%s)((tt_m & (%s)tt_a) | (~tt_m & (%s)tt_b));\n",
                       v, m, mask, v, m, m);
-  return tt_c_add_helper(
-      c, name, tt_c_vector_macro(c, name, select ? "z, x, y" : "x, y", body));
+  const char *text =
+      tt_c_vector_macro(c, name, select ? "z, x, y" : "x, y", body);
+  const char *condition,
+      *fast = select ? NULL : tt_c_extremum(c, op, t, lanes, &condition);
+  if (fast)
+    text = tt_arena_printf(c->arena,
+                           "#if %s\n#define %s(x, y) \\\n  (%s)\n"
+                           "#else\n%s#endif\n",
+                           condition, name, fast, text);
+  return tt_c_add_helper(c, name, text);
 }
 
 /* A choice among the elements of two vectors by constants; `type` is the

@@ -13,24 +13,25 @@
 #include <string.h>
 
 static const char *const reserved[] = {
-    "auto",      "break",     "case",      "char",          "const",
-    "continue",  "default",   "do",        "double",        "else",
-    "enum",      "extern",    "float",     "for",           "goto",
-    "if",        "inline",    "int",       "long",          "register",
-    "restrict",  "return",    "short",     "signed",        "sizeof",
-    "static",    "struct",    "switch",    "typedef",       "typeof",
-    "union",     "unsigned",  "void",      "volatile",      "while",
-    "asm",       "bool",      "true",      "false",         "nullptr",
-    "constexpr", "alignas",   "alignof",   "static_assert", "thread_local",
-    "ptrdiff_t", "size_t",    "int8_t",    "uint8_t",       "int16_t",
-    "uint16_t",  "int32_t",   "uint32_t",  "int64_t",       "uint64_t",
-    "INT8_MIN",  "INT16_MIN", "INT32_MIN", "INT64_MIN",     "INT64_MAX",
-    "INT64_C",   "INFINITY",  "NAN",       "NULL",          "main",
-    "exp",       "log",       "sqrt",      "tanh",          "erf",
-    "floor",     "ceil",      "round",     "pow",           "fabs",
-    "expf",      "logf",      "sqrtf",     "tanhf",         "erff",
-    "floorf",    "ceilf",     "roundf",    "powf",          "fabsf",
-    "workspace", "prepared",  "unix",      "linux",         "i386",
+    "auto",        "break",     "case",      "char",          "const",
+    "continue",    "default",   "do",        "double",        "else",
+    "enum",        "extern",    "float",     "for",           "goto",
+    "if",          "inline",    "int",       "long",          "register",
+    "restrict",    "return",    "short",     "signed",        "sizeof",
+    "static",      "struct",    "switch",    "typedef",       "typeof",
+    "union",       "unsigned",  "void",      "volatile",      "while",
+    "asm",         "bool",      "true",      "false",         "nullptr",
+    "constexpr",   "alignas",   "alignof",   "static_assert", "thread_local",
+    "ptrdiff_t",   "size_t",    "int8_t",    "uint8_t",       "int16_t",
+    "uint16_t",    "int32_t",   "uint32_t",  "int64_t",       "uint64_t",
+    "INT8_MIN",    "INT16_MIN", "INT32_MIN", "INT64_MIN",     "INT64_MAX",
+    "INT64_C",     "INFINITY",  "NAN",       "NULL",          "main",
+    "exp",         "log",       "sqrt",      "tanh",          "erf",
+    "floor",       "ceil",      "round",     "pow",           "fabs",
+    "expf",        "logf",      "sqrtf",     "tanhf",         "erff",
+    "floorf",      "ceilf",     "roundf",    "powf",          "fabsf",
+    "workspace",   "prepared",  "unix",      "linux",         "i386",
+    "has_builtin",
 };
 
 struct binding {
@@ -78,7 +79,7 @@ static bool
 is_vector_type(const char *s)
 {
   const char *digits = "0123456789";
-  if (!strchr("fiu", *s) || !isdigit((unsigned char)s[1]))
+  if (!strchr("cfiu", *s) || !isdigit((unsigned char)s[1]))
     return false;
   s += 1 + strspn(s + 1, digits);
   if (*s != 'x' || !isdigit((unsigned char)s[1]))

@@ -5,6 +5,7 @@
  * cexpr.c    scalar expressions and memory accesses
  * cvec.c     vector expressions
  * chelp.c    the static functions that expressions call
+ * cconv.c    conversions among them, and what has an instruction of its own
  * vmath.c    exp, log, ... among them
  * cstmt.c    statements
  * cprint.c   functions and files
@@ -84,10 +85,16 @@ enum {
 /* Type in memory and of a value: 16-bit floats are computed as float. */
 const char *tt_c_storage(enum tt_dtype);
 const char *tt_c_value(enum tt_dtype);
+/* A 16-bit float: computed, rounded after every operation, as f32. */
+bool tt_c_is_half(enum tt_dtype);
 const char *tt_c_uvector(struct cprinter *, enum tt_dtype, int lanes);
-/* GNU vector type ("f32x16"), and its unaligned form ("f32x16u"). */
+/* GNU vector type of values ("f32x16"), of what lies in memory (another one
+ * for 16-bit floats), and the unaligned form of that ("f32x16u"). */
 const char *tt_c_vector(struct cprinter *, enum tt_dtype, int lanes);
+const char *tt_c_memory_vector(struct cprinter *, enum tt_dtype, int lanes);
 const char *tt_c_unaligned(struct cprinter *, enum tt_dtype, int lanes);
+/* The vectors of char, short, int, long long that compilers' builtins take. */
+const char *tt_c_raw_vector(struct cprinter *, int bytes, int lanes);
 enum tt_dtype tt_unsigned_of(enum tt_dtype);
 /* The signed integer type of as many bytes. */
 enum tt_dtype tt_signed_of_bytes(int bytes);
@@ -122,6 +129,8 @@ int tt_c_operand_prec(enum tt_binop op, const struct tt_expr *operand,
 
 /* ---- cvec.c ---- */
 const char *tt_c_vexpr(struct cprinter *, const struct tt_expr *, int prec);
+/* A vector of 16-bit floats as it goes to memory. */
+const char *tt_c_half_stored(struct cprinter *, const struct tt_expr *);
 
 /* ---- chelp.c ---- */
 /* Make sure that the helper is printed; returns the name to call. */
@@ -144,9 +153,39 @@ const char *tt_c_add_helper(struct cprinter *, const char *name,
  * with tt_, so that no argument can mean one of them. */
 const char *tt_c_vector_macro(struct cprinter *, const char *name,
                               const char *params, const char *body);
+/* A macro that is `fast` where the condition of the preprocessor holds, and
+ * `slow` elsewhere; both are expressions of the parameters. */
+const char *tt_c_either(struct cprinter *, const char *name, const char *params,
+                        const char *condition, const char *fast,
+                        const char *slow);
+/* A condition: the machine has the feature ("__AVX2__") and the compiler the
+ * builtin. */
+const char *tt_c_builtin_if(struct cprinter *, const char *feature,
+                            const char *builtin);
 /* The name that a helper gets in this file, and is it there already? */
 const char *tt_c_helper_name(struct cprinter *, const char *name);
 bool tt_c_has_helper(const struct cprinter *, const char *name);
+
+/* ---- cconv.c ---- */
+/* A vector of numbers converted to another type, none a 16-bit float, not
+ * from float to integer: as by __builtin_convertvector. */
+const char *tt_c_convert(struct cprinter *, const char *text, enum tt_dtype to,
+                         enum tt_dtype from, int lanes);
+/* min or max of two vectors, x and y, by a builtin, and where there is one;
+ * NULL: nowhere. */
+const char *tt_c_extremum(struct cprinter *, const char *op, enum tt_dtype,
+                          int lanes, const char **condition);
+/* Floats to an integer type of at most 16 bits, saturated; NaN gives 0. */
+const char *tt_c_saturate(struct cprinter *, const char *text, enum tt_dtype to,
+                          int lanes);
+/* Vectors of 16-bit floats: from memory to values, rounded to a value, and
+ * rounded to memory. */
+const char *tt_c_half_load(struct cprinter *, enum tt_dtype, const char *text,
+                           int lanes);
+const char *tt_c_half_round(struct cprinter *, enum tt_dtype, const char *text,
+                            int lanes);
+const char *tt_c_half_store(struct cprinter *, enum tt_dtype, const char *text,
+                            int lanes);
 
 /* ---- cstmt.c ---- */
 void tt_c_line(struct cprinter *, const char *fmt, ...)

@@ -301,6 +301,8 @@ static const char *
 stored_value(struct cprinter *c, const struct tt_tensor *t,
              const struct tt_expr *v)
 {
+  if (tt_c_is_half(t->dtype) && !tt_is_register(t) && v->type.lanes > 1)
+    return tt_c_half_stored(c, v);
   if (t->dtype == TT_BF16 && !tt_is_register(t))
     return tt_arena_printf(c->arena, "%s(%s)", tt_c_helper(c, "f32_to_bf16"),
                            tt_c_expr(c, v, PREC_ANY));

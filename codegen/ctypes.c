@@ -41,10 +41,16 @@ tt_c_storage(enum tt_dtype t)
   return "void";
 }
 
+bool
+tt_c_is_half(enum tt_dtype t)
+{
+  return t == TT_F16 || t == TT_BF16;
+}
+
 const char *
 tt_c_value(enum tt_dtype t)
 {
-  return t == TT_F16 || t == TT_BF16 ? "float" : tt_c_storage(t);
+  return tt_c_is_half(t) ? "float" : tt_c_storage(t);
 }
 
 enum tt_dtype
@@ -92,16 +98,38 @@ add_typedef(struct cprinter *c, const char *text)
   TT_PUSH(c->typedefs, text);
 }
 
+static const char *
+vector_of(struct cprinter *c, const char *element, const char *stem, int lanes,
+          int bytes)
+{
+  const char *name = tt_arena_printf(c->arena, "%sx%d", stem, lanes);
+  add_typedef(c,
+              tt_arena_printf(c->arena,
+                              "typedef %s %s __attribute__((vector_size(%d)));",
+                              element, name, lanes * bytes));
+  return name;
+}
+
+const char *
+tt_c_raw_vector(struct cprinter *c, int bytes, int lanes)
+{
+  static const char *const elements[] = {"char", "short", "int", "long long"};
+  static const char *const stems[] = {"c8", "c16", "c32", "c64"};
+  int i = bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
+  return vector_of(c, elements[i], stems[i], lanes, bytes);
+}
+
+const char *
+tt_c_memory_vector(struct cprinter *c, enum tt_dtype t, int lanes)
+{
+  const char *stem = t == TT_BF16 ? "u16" : tt_dtype_name(t);
+  return vector_of(c, tt_c_storage(t), stem, lanes, tt_dtype_bytes(t));
+}
+
 const char *
 tt_c_vector(struct cprinter *c, enum tt_dtype t, int lanes)
 {
-  const char *name =
-      tt_arena_printf(c->arena, "%sx%d", tt_dtype_name(t), lanes);
-  add_typedef(
-      c, tt_arena_printf(c->arena,
-                         "typedef %s %s __attribute__((vector_size(%d)));",
-                         tt_c_storage(t), name, lanes * tt_dtype_bytes(t)));
-  return name;
+  return tt_c_memory_vector(c, tt_c_is_half(t) ? TT_F32 : t, lanes);
 }
 
 const char *

@@ -22,12 +22,19 @@ cast(struct cprinter *c, const char *type, const char *text, int prec)
                     PREC_UNARY, prec);
 }
 
+/* Bytes of a lane. */
+static int
+lane_bytes(enum tt_dtype t)
+{
+  return tt_c_is_half(t) ? 4 : tt_dtype_bytes(t);
+}
+
 /* A scalar whose C type is exactly the element type, so that it may meet a
  * vector. */
 static const char *
 exact_scalar(struct cprinter *c, const struct tt_expr *e, int prec)
 {
-  if (tt_dtype_bytes(e->type.dtype) < 4 && e->kind != TT_LOAD)
+  if (lane_bytes(e->type.dtype) < 4 && e->kind != TT_LOAD)
     return cast(c, tt_c_storage(e->type.dtype), tt_c_expr(c, e, PREC_UNARY),
                 prec);
   if (e->kind == TT_INT && e->type.dtype == TT_I64)
@@ -107,8 +114,8 @@ resized(struct cprinter *c, const char *text, int has, int from, int to,
 {
   if (from == to)
     return tt_c_paren(c, text, has, prec);
-  return tt_arena_printf(c->arena, "__builtin_convertvector(%s, %s)", text,
-                         tt_c_vector(c, tt_signed_of_bytes(to), lanes));
+  return tt_c_convert(c, text, tt_signed_of_bytes(to), tt_signed_of_bytes(from),
+                      lanes);
 }
 
 static const char *mask(struct cprinter *, const struct tt_expr *, int bytes,
@@ -154,7 +161,7 @@ mask(struct cprinter *c, const struct tt_expr *e, int bytes, int prec)
   enum tt_dtype t = tt_signed_of_bytes(bytes);
   const char *text;
   if (is_compare(e)) {
-    width = tt_dtype_bytes(e->a->type.dtype);
+    width = lane_bytes(e->a->type.dtype);
     text = pair(c, e->op, e->a, e->b, PREC_ANY);
     return resized(c, text, tt_binop_prec(e->op), width, bytes, lanes, prec);
   }
@@ -174,7 +181,7 @@ mask(struct cprinter *c, const struct tt_expr *e, int bytes, int prec)
                       text, prec);
   }
   case TT_CAST: /* from a number */
-    width = tt_dtype_bytes(e->a->type.dtype);
+    width = lane_bytes(e->a->type.dtype);
     text = tt_arena_printf(c->arena, "%s != 0", operand(c, e->a, 9));
     return resized(c, text, tt_binop_prec(TT_NE), width, bytes, lanes, prec);
   case TT_INT:
@@ -345,7 +352,7 @@ conversion(struct cprinter *c, const struct tt_expr *e, int prec)
     return broadcast(c, tt_broadcast(c->arena, s1, lanes), prec);
   }
   if (s == TT_BOOL) {
-    int bytes = tt_dtype_bytes(t);
+    int bytes = lane_bytes(t);
     const char *m =
         tt_arena_printf(c->arena, "-%s", mask(c, e->a, bytes, PREC_PRIMARY));
     if (t == tt_signed_of_bytes(bytes))
@@ -355,8 +362,10 @@ conversion(struct cprinter *c, const struct tt_expr *e, int prec)
   }
   if (tt_dtype_is_float(s) && !tt_dtype_is_float(t))
     return lanewise(c, e);
-  return tt_arena_printf(c->arena, "__builtin_convertvector(%s, %s)",
-                         tt_c_vexpr(c, e->a, PREC_ANY), type);
+  if (tt_c_is_half(s))
+    s = TT_F32;
+  return t == s ? tt_c_vexpr(c, e->a, prec)
+                : tt_c_convert(c, tt_c_vexpr(c, e->a, PREC_ANY), t, s, lanes);
 }
 
 /* One integer type into another, saturating: a clamp first. */
@@ -366,6 +375,9 @@ saturation(struct cprinter *c, const struct tt_expr *e, int prec)
   enum tt_dtype t = e->type.dtype, s = e->a->type.dtype;
   if (tt_dtype_is_float(t) || t == s || s == TT_BOOL)
     return conversion(c, e, prec);
+  if (tt_dtype_is_int(t) && tt_dtype_bits(t) <= 16 && tt_dtype_is_float(s) &&
+      s != TT_F64)
+    return tt_c_saturate(c, tt_c_vexpr(c, e->a, PREC_ANY), t, e->type.lanes);
   if (!tt_dtype_is_int(s) || !tt_dtype_is_int(t))
     return lanewise(c, e);
   const struct tt_expr *a = e->a;
@@ -389,7 +401,7 @@ is_unaligned(const struct tt_expr *e)
   if (e->type.lanes == 1)
     return false;
   if (e->kind == TT_LOAD)
-    return !tt_is_register(e->tensor);
+    return !tt_is_register(e->tensor) && !tt_c_is_half(e->type.dtype);
   if (e->kind == TT_BINARY)
     return is_unaligned(e->a) || is_unaligned(e->b);
   return (e->kind == TT_NEG || e->kind == TT_NOT) && is_unaligned(e->a);
@@ -412,7 +424,7 @@ choice(struct cprinter *c, const struct tt_expr *e, int prec)
   if (e->c->type.lanes > 1)
     return tt_arena_printf(c->arena, "%s(%s, %s, %s)",
                            tt_c_vec_helper(c, "select", t, e->type.lanes),
-                           mask(c, e->c, tt_dtype_bytes(t), PREC_ANY),
+                           mask(c, e->c, lane_bytes(t), PREC_ANY),
                            tt_c_vexpr(c, e->a, PREC_ANY),
                            tt_c_vexpr(c, e->b, PREC_ANY));
   return tt_c_paren(c,
@@ -435,17 +447,61 @@ negation(struct cprinter *c, const struct tt_expr *e, int prec)
               prec);
 }
 
+/* ---- 16-bit floats ---------------------------------------------------- */
+
+/* The operation in f32, not yet rounded; NULL: its result is exact. */
+static const struct tt_expr *
+in_f32(struct cprinter *c, const struct tt_expr *e)
+{
+  struct tt_arena *ar = c->arena;
+  enum tt_dtype s = e->a ? e->a->type.dtype : TT_F32;
+  if (e->kind == TT_BINARY && e->op != TT_MIN && e->op != TT_MAX)
+    return tt_binary(ar, e->op, tt_cast(ar, TT_F32, e->a),
+                     tt_cast(ar, TT_F32, e->b));
+  if (e->kind == TT_CALL) {
+    const struct tt_expr *args[TT_MAX_DIMS];
+    for (int i = 0; i < e->nargs; i++)
+      args[i] = tt_cast(ar, TT_F32, e->args[i]);
+    return tt_call(ar, e->fn, TT_F32, e->nargs, args);
+  }
+  /* Integers that f32 does not hold are infinite in f16; f64 would be rounded
+   * twice, which is bf16's way in scalars, too. */
+  if ((e->kind == TT_CAST || e->kind == TT_SAT) && s != e->type.dtype &&
+      !(s == TT_F64 && e->type.dtype == TT_F16))
+    return tt_cast(ar, TT_F32, e->a);
+  return NULL;
+}
+
+const char *
+tt_c_half_stored(struct cprinter *c, const struct tt_expr *e)
+{
+  const struct tt_expr *raw = in_f32(c, e);
+  return tt_c_half_store(c, e->type.dtype,
+                         tt_c_vexpr(c, raw ? raw : e, PREC_ANY), e->type.lanes);
+}
+
+static const char *
+memory(struct cprinter *c, const struct tt_expr *e, int prec)
+{
+  const char *text = tt_c_access(c, e->tensor, e->nargs, e->args, false);
+  if (tt_c_is_half(e->type.dtype) && !tt_is_register(e->tensor))
+    return tt_c_half_load(c, e->type.dtype, text, e->type.lanes);
+  int has = *text == '*' || *text == '(' ? PREC_UNARY : PREC_PRIMARY;
+  return tt_c_paren(c, text, has, prec);
+}
+
 const char *
 tt_c_vexpr(struct cprinter *c, const struct tt_expr *e, int prec)
 {
-  if (e->type.dtype == TT_BOOL)
+  enum tt_dtype t = e->type.dtype;
+  const struct tt_expr *raw = tt_c_is_half(t) ? in_f32(c, e) : NULL;
+  if (t == TT_BOOL)
     return mask(c, e, 1, prec);
+  if (raw)
+    return tt_c_half_round(c, t, tt_c_vexpr(c, raw, PREC_ANY), e->type.lanes);
   switch (e->kind) {
-  case TT_LOAD: {
-    const char *text = tt_c_access(c, e->tensor, e->nargs, e->args, false);
-    int has = *text == '*' || *text == '(' ? PREC_UNARY : PREC_PRIMARY;
-    return tt_c_paren(c, text, has, prec);
-  }
+  case TT_LOAD:
+    return memory(c, e, prec);
   case TT_BINARY:
     return binary(c, e, prec);
   case TT_NEG:

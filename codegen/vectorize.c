@@ -120,7 +120,7 @@ vector_store(const struct vec *v, const struct piece *p,
   const struct tt_expr *const *idx = s->idx;
   int n = s->nidx, lanes;
   int64_t stride;
-  if (t->dtype == TT_F16 || t->dtype == TT_BF16 || t->dtype == TT_BOOL)
+  if (t->dtype == TT_BOOL)
     return NULL;
   if (!tt_vec_index(v, p, &t, &n, &idx))
     return NULL;

@@ -177,9 +177,8 @@ vec_load(const struct vec *v, const struct piece *p, const struct tt_expr *e)
   const struct tt_expr *const *idx = e->args;
   int n = e->nargs, lanes;
   int64_t stride;
-  /* Vectors hold the storage of a type; 16-bit floats are computed in
-   * another one, and bools are masks. */
-  if (t->dtype == TT_BF16 || t->dtype == TT_F16 || t->dtype == TT_BOOL)
+  /* Vectors hold the storage of a type; bools are masks. */
+  if (t->dtype == TT_BOOL)
     return NULL;
   if (!tt_vec_index(v, p, &t, &n, &idx))
     return NULL;
@@ -280,13 +279,6 @@ vec_unary(const struct vec *v, const struct piece *p, const struct tt_expr *e,
   return NULL;
 }
 
-/* 16-bit floats have no vector arithmetic here; other types do. */
-static bool
-has_vectors(enum tt_dtype t)
-{
-  return t != TT_F16 && t != TT_BF16;
-}
-
 const struct tt_expr *
 tt_vec_expr(const struct vec *v, const struct piece *p, const struct tt_expr *e,
             const struct tt_expr **guard)
@@ -295,8 +287,6 @@ tt_vec_expr(const struct vec *v, const struct piece *p, const struct tt_expr *e,
     return e;
   if (p->lanes == 1)
     return at(v, p, e, 0);
-  if (!has_vectors(e->type.dtype))
-    return NULL;
   if (e->type.dtype == TT_I64 && e->kind != TT_LOAD && fits32(e)) {
     const struct tt_expr *r = ramp(v, p, e);
     if (r)

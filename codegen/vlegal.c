@@ -176,6 +176,13 @@ is_compare(const struct tt_expr *e)
          e->op != TT_OR;
 }
 
+/* Bytes of a value: 16-bit floats are computed as f32. */
+static int
+value_bytes(enum tt_dtype t)
+{
+  return tt_dtype_is_float(t) && tt_dtype_bytes(t) < 4 ? 4 : tt_dtype_bytes(t);
+}
+
 /* The widest type among the operations that depend on the variable.  Indices
  * do not count: their vectors are formed in the type they are cast to, or in
  * 32 bits for a comparison. */
@@ -184,7 +191,7 @@ widest(struct width *w, const struct tt_expr *e)
 {
   if (!e || !tt_expr_uses_var(e, w->var))
     return;
-  int bytes = tt_dtype_bytes(e->type.dtype);
+  int bytes = value_bytes(e->type.dtype);
   if (e->kind == TT_CAST && e->a->type.dtype == TT_I64 &&
       tt_bounds(e->a, NULL).ok && e->a->kind != TT_LOAD) {
     /* an index as a value */
@@ -208,7 +215,7 @@ widest_stmt(void *ctx, const struct tt_stmt *s)
   if (s->kind != TT_STORE)
     return;
   widest(w, s->value);
-  int bytes = tt_dtype_bytes(s->tensor->dtype);
+  int bytes = value_bytes(s->tensor->dtype);
   if (bytes > w->bytes)
     w->bytes = bytes;
 }

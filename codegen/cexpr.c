@@ -634,6 +634,15 @@ tt_c_access(struct cprinter *c, const struct tt_tensor *t, int n,
                          tt_c_unaligned(c, t->dtype, lanes), name, s);
 }
 
+const char *
+tt_c_neighbours(struct cprinter *c, const struct tt_expr *load, int n)
+{
+  const struct tt_tensor *t = load->tensor;
+  return tt_arena_printf(c->arena, "*(const %s *)&%s[%s]",
+                         tt_c_unaligned(c, t->dtype, n), tensor_name(c, t),
+                         subscript(c, t, load->nargs, load->args));
+}
+
 static const char *
 load(struct cprinter *c, const struct tt_expr *e, int prec)
 {

@@ -1,8 +1,8 @@
 /* Code generation: a loop nest becomes C source.
  *
  * tt_codegen_passes() in lower.c lists the passes top to bottom: vectorize,
- * unroll, simplify, promote registers, name repeated loads, verify; then
- * plan.c lays out workspace and stack, and cprint.c prints.
+ * unroll, simplify, promote registers, group products, name repeated loads,
+ * verify; then plan.c lays out workspace and stack, and cprint.c prints.
  */
 #ifndef TT_CODEGEN_H
 #define TT_CODEGEN_H

@@ -4,6 +4,7 @@
  * ctypes.c   names of types, constants
  * cexpr.c    scalar expressions and memory accesses
  * cvec.c     vector expressions
+ * cdot.c     sums of products of narrow integers among them
  * chelp.c    the static functions that expressions call
  * cconv.c    conversions among them, and what has an instruction of its own
  * vmath.c    exp, log, ... among them
@@ -113,6 +114,9 @@ const char *tt_c_access(struct cprinter *, const struct tt_tensor *, int n,
                         const struct tt_expr *const *idx, bool store);
 /* A call that names the place of a TT_PREFETCH. */
 const char *tt_c_prefetch(struct cprinter *, const struct tt_stmt *);
+/* A vector of `n` elements from where lane 0 of the load lies. */
+const char *tt_c_neighbours(struct cprinter *, const struct tt_expr *load,
+                            int n);
 /* An integer division or remainder by a power of two, floored, as a shift or
  * a mask; NULL if it is by something else. */
 const struct tt_expr *tt_c_bits(struct cprinter *, const struct tt_expr *);
@@ -165,6 +169,10 @@ const char *tt_c_builtin_if(struct cprinter *, const char *feature,
 /* The name that a helper gets in this file, and is it there already? */
 const char *tt_c_helper_name(struct cprinter *, const char *name);
 bool tt_c_has_helper(const struct cprinter *, const char *name);
+
+/* ---- cdot.c ---- */
+/* A sum of products of narrow integers (see dot.h); NULL: it is none. */
+const char *tt_c_dot(struct cprinter *, const struct tt_expr *, int prec);
 
 /* ---- cconv.c ---- */
 /* A vector of numbers converted to another type, none a 16-bit float, not

@@ -298,6 +298,9 @@ binary(struct cprinter *c, const struct tt_expr *e, int prec)
 {
   enum tt_dtype t = e->type.dtype;
   bool f = tt_dtype_is_float(t);
+  const char *dot = tt_c_dot(c, e, prec);
+  if (dot)
+    return dot;
   switch (e->op) {
   case TT_ADD:
   case TT_SUB:

@@ -24,6 +24,7 @@ const struct tt_stmt *tt_pass_unique_locals(struct pass *,
                                             const struct tt_stmt *);
 const struct tt_stmt *tt_pass_join_ifs(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_promote(struct pass *, const struct tt_stmt *);
+const struct tt_stmt *tt_pass_dots(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_drop_dead(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_name_loads(struct pass *, const struct tt_stmt *);
 

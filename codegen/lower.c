@@ -32,6 +32,7 @@ static const struct {
     {"simplify", simplify, false}, /* indices become constants */
     {"join ifs", tt_pass_join_ifs, false},
     {"promote", tt_pass_promote, true}, /* register tiles: variables */
+    {"dots", tt_pass_dots, true}, /* products of narrow integers: groups */
     {"drop dead", tt_pass_drop_dead, true},
     {"name loads", tt_pass_name_loads, true},
 };

@@ -8,7 +8,7 @@
  */
 #include "config.h"
 
-#include "codegen/internal.h"
+#include "codegen/dot.h"
 #include "ir/passes.h"
 
 #include <ctype.h>
@@ -194,6 +194,11 @@ count_operands(struct table *t, const struct tt_expr *e)
 static void
 count(struct table *t, const struct tt_expr *e)
 {
+  struct dot d;
+  if (tt_dot_match(t->pass->arena, e, &d)) { /* would be none with names */
+    count(t, d.acc);
+    return;
+  }
   if (is_candidate(e)) {
     uint32_t h = hash(e);
     struct entry *x = lookup(t, e, h);

@@ -34,6 +34,14 @@ bool tt_vectorizes(struct tt_arena *, const struct tt_stage *,
                    int axis, bool borders);
 /* Points times operations: a measure of the work of a stage. */
 double tt_stage_work(const struct tt_stage *);
+/* A sum of products of narrow integers in i32: how many products should be
+ * neighbours, 4 of factors that fit 8 bits, 2 of factors that fit 16; 0: it is
+ * no such sum. */
+int tt_product_group(const struct tt_stage *);
+/* Of such a stage, the tensor that one factor reads (with a constant added or
+ * not) while it alone depends on the axis; NULL: there is none. */
+const struct tt_tensor *tt_product_vector(struct tt_arena *,
+                                          const struct tt_stage *, int axis);
 /* Pack an operand of a tiled stage.  `order` holds its n loops outermost
  * first; the loops before position `inner` (all that are no part of a block)
  * may hold the cache.  It is filled at the deepest of them on which the

@@ -10,6 +10,7 @@ schedule_libschedule_a_SOURCES = \
 	schedule/nests.c \
 	schedule/place.c \
 	schedule/prefetch.c \
+	schedule/products.c \
 	schedule/region.c \
 	schedule/rfactor.c \
 	schedule/schedule.h \

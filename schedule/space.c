@@ -366,6 +366,8 @@ tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
   rule->k_kc = add_knob(r, s, "kb", TT_KNOB_FACTOR, n, v, ceildiv(ke, 512));
   n = UP_TO(unrolls, ke, v);
   rule->k_ku = add_knob(r, s, "ku", TT_KNOB_FACTOR, n, v, 1);
+  if (rule->group)
+    rule->k_group = add_choice(r, s, "group", 2, 1);
   rule->k_order = add_choice(r, s, "order", 4, 0);
   if (rule->epilogue >= 0)
     rule->k_fuse = add_choice(r, s, "fuse", 2, !whole_copies(rule));
@@ -392,6 +394,22 @@ is_fixed(const struct tt_program *p, const struct tt_tensor *t)
   return st && st->prepare;
 }
 
+/* Can products of neighbours of the reduction be summed at once?  What the
+ * vectors are loaded from is packed for that. */
+static bool
+groups(const struct tt_rules *r, const struct tt_rule *rule,
+       const struct tt_stage *st)
+{
+  int n = tt_product_group(st);
+  if (!n || rule->kaxis < 0 || tt_space_extent(st, rule->kaxis) < n)
+    return false;
+  const struct tt_tensor *t = tt_product_vector(r->arena, st, rule->vec[0]);
+  for (int i = 0; i < rule->noperands; i++)
+    if (rule->operand[i] == t)
+      return !rule->padded[i];
+  return false;
+}
+
 static void
 derive_tiled(struct tt_rules *r, struct tt_rule *rule,
              const struct tt_stage *st, const struct tt_access *acc, int nacc)
@@ -413,6 +431,8 @@ derive_tiled(struct tt_rules *r, struct tt_rule *rule,
     rule->access[rule->noperands] = acc[i];
     rule->operand[rule->noperands++] = acc[i].tensor;
   }
+  if (groups(r, rule, st))
+    rule->group = tt_product_group(st);
   if (rule->open)
     tiled_knobs(r, rule, st);
 }
@@ -505,8 +525,8 @@ derive(struct tt_rules *r, int stage, double share)
   rule->open = share >= 0.01 && !st->prepare;
   rule->k_vec = rule->k_row = rule->k_mr = rule->k_nr = rule->k_mc =
       rule->k_nc = rule->k_kc = rule->k_ku = rule->k_order = rule->k_fuse =
-          rule->k_par = rule->k_place = rule->k_width = rule->k_style =
-              rule->k_rmr = rule->k_rw = -1;
+          rule->k_par = rule->k_group = rule->k_place = rule->k_width =
+              rule->k_style = rule->k_rmr = rule->k_rw = -1;
   rule->epilogue = rule->kaxis = rule->consumer = rule->vred = -1;
   for (int i = 0; i < TT_MAX_OPERANDS; i++)
     rule->k_pack[i] = -1;

@@ -33,6 +33,8 @@ struct tt_rule {
                                   that differ in axes it does not depend on */
   bool fixed[TT_MAX_OPERANDS];    /* the same on every call */
   bool padded[TT_MAX_OPERANDS];   /* is read outside, with one border value */
+  int group; /* products of neighbours to be summed at once; 0: none */
+  int k_group;
   /* TT_REDUCTION, and TT_TILED where `k_style` chooses so */
   bool rows; /* the default is along a row */
   int rrow;  /* several rows at once along this axis; -1 */

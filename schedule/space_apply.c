@@ -48,7 +48,8 @@ struct tiling {
   int v, u, k; /* axes; -1: none */
   int lanes;
   int64_t nr, mr, nc, mc, kc, ku; /* in points */
-  int64_t part;                   /* of the axis that threads share; 0: none */
+  int group;    /* steps of the reduction that are taken at once; 0: one */
+  int64_t part; /* of the axis that threads share; 0: none */
   enum tt_parts parts;
 };
 
@@ -109,6 +110,12 @@ choose_tiling(struct apply *ap, const struct tt_rule *rule)
   t.mc = t.mr * ceildiv(ceildiv(ue, t.mr), mb);
   t.kc = balanced(ke, value_of(r, ap->config, rule->k_kc, ceildiv(ke, 512)));
   t.ku = min64(t.kc, value_of(r, ap->config, rule->k_ku, 1));
+  bool grouped = rule->group && value_of(r, ap->config, rule->k_group, 1) == 1;
+  t.group = grouped ? rule->group : 0;
+  if (t.group) {
+    t.ku = t.group;
+    t.kc = ceildiv(t.kc, t.group) * t.group;
+  }
   return t;
 }
 
@@ -258,6 +265,15 @@ copy_operands(struct apply *ap, const struct tt_rule *rule,
               const struct tiling *t, bool fused, const struct tile *l)
 {
   struct tt_schedule *s = ap->s;
+  const struct tt_stage *st = ap->r->program->stages[rule->stage];
+  const struct tt_tensor *vector =
+      t->group ? tt_product_vector(s->arena, st, t->v) : NULL;
+  int grouped[TT_MAX_LOOPS], n = 0;
+  for (int i = 0; i < l->n; i++)
+    if (l->order[i] != l->ku)
+      grouped[n++] = l->order[i];
+  if (l->ku >= 0)
+    grouped[n++] = l->ku;
   for (int i = 0; i < rule->noperands; i++) {
     const struct tt_tensor *operand = rule->operand[i];
     if (rule->padded[i]) {
@@ -267,8 +283,11 @@ copy_operands(struct apply *ap, const struct tt_rule *rule,
       continue;
     }
     int64_t pack = value_of(ap->r, ap->config, rule->k_pack[i], 0);
-    if (pack && !tt_pack_operand(s, rule->stage, operand, l->order, l->n,
-                                 l->nblocks, pack == 2 && !fused, t->lanes))
+    bool neighbours = operand == vector;
+    if ((pack || neighbours) &&
+        !tt_pack_operand(s, rule->stage, operand,
+                         neighbours ? grouped : l->order, l->n, l->nblocks,
+                         pack == 2 && !fused, t->lanes))
       return false;
   }
   return true;

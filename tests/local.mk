@@ -209,6 +209,12 @@ tests_test_programs_SOURCES = tests/test_programs.c
 tests_test_programs_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_programs_LDADD = tests/libnest.a tests/libexec.a \
 	codegen/libcodegen.a schedule/libschedule.a ir/libir.a $(CMOCKA_LIBS)
+check_PROGRAMS += tests/test_narrow
+TESTS += tests/test_narrow
+tests_test_narrow_SOURCES = tests/test_narrow.c
+tests_test_narrow_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_narrow_LDADD = tests/libnest.a tests/libexec.a \
+	codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS) -ldl -lm
 check_PROGRAMS += tests/test_random_code
 TESTS += tests/test_random_code
 tests_test_random_code_SOURCES = tests/test_random_code.c \

@@ -194,7 +194,7 @@ combine_lanes(struct tt_inst *in, int n, const struct tt_expr **idx,
       tt_for(ar, TT_VECTOR, (int)lanes, v, tt_store(ar, one, 1, &lane, sum));
   sum = tt_red_combine(ar, st->red, tt_load(ar, in->acc_rest, n, idx),
                        combine_every(ar, st->red, one, 0, 1));
-  parts[1] = tt_store(ar, in->target, st->nspatial, t, sum);
+  parts[1] = tt_lw_finished(in, t, sum);
   return tt_alloc_stmt(ar, one, tt_seq(ar, 2, parts));
 }
 
@@ -222,8 +222,7 @@ sweep_point(struct tt_inst *in, enum sweep what)
     break;
   case STORE_ACC:
     if (in->acc_vector < 0)
-      parts[0] =
-          tt_store(ar, in->target, st->nspatial, t, tt_load(ar, acc, na, a));
+      parts[0] = tt_lw_finished(in, t, tt_load(ar, acc, na, a));
     else
       parts[0] = combine_lanes(in, na, a, t);
     break;
@@ -287,6 +286,12 @@ vectorized_reduction(const struct tt_stage_schedule *ss)
   return -1;
 }
 
+static stmt
+store_accumulators(struct tt_inst *in, int i)
+{
+  return sweep_from(in, (struct sweeping){STORE_ACC, i});
+}
+
 /* The rest of a nest around accumulators for the points of its spatial
  * loops: started at the identity or what an earlier block of the reduction
  * left, kept over the reduction loops inside, stored back. */
@@ -333,7 +338,7 @@ tt_lw_accumulate(struct tt_inst *in, int i)
     parts[0] = tt_if(ar, first, parts[0],
                      sweep_from(in, (struct sweeping){LOAD_ACC, i}));
   parts[1] = tt_lw_rest(in, i);
-  parts[2] = sweep_from(in, (struct sweeping){STORE_ACC, i});
+  parts[2] = tt_lw_finish_or_store(in, i, store_accumulators);
   in->acc = in->acc_rest = NULL;
   in->acc_vector = -1;
   stmt st = tt_alloc_stmt(ar, acc, tt_seq(ar, 3, parts));

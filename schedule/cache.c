@@ -191,6 +191,9 @@ new_cache(struct tt_schedule *s, int stage, const struct tt_tensor *tensor,
   bool ok = true;
   if (ss->place == TT_INLINE)
     ok = tt_refuse(s, "%s is inlined", tt_stage_name(s, stage));
+  else if (ss->place == TT_FINISH)
+    ok = tt_refuse(s, "%s finishes %s and has no loops of its own",
+                   tt_stage_name(s, stage), tt_stage_name(s, ss->at_stage));
   else if (loop != TT_OUTSIDE && !tt_need_leaf(s, stage, loop))
     ok = false;
   else if (ss->ncaches == TT_MAX_CACHES)

@@ -5,6 +5,7 @@ schedule_libschedule_a_SOURCES = \
 	schedule/annotate.c \
 	schedule/cache.c \
 	schedule/choices.c \
+	schedule/finish.c \
 	schedule/loops.c \
 	schedule/lower.c schedule/lower.h \
 	schedule/nests.c \

@@ -38,6 +38,7 @@ struct tt_inst {
    * its iterations, and `acc_rest` takes what does not fill its vectors. */
   const struct tt_tensor *acc, *acc_rest;
   int acc_position, acc_vector;
+  bool finishing; /* the sums to be stored are whole */
   bool in_rest; /* in the iterations that fill no vector */
   int nguards;
   int guards[TT_MAX_LOOPS]; /* split loops whose value must be checked */
@@ -141,9 +142,20 @@ const struct tt_stmt *tt_lw_init_target(struct tt_inst *, int i);
 /* The nest from position i on around accumulators. */
 const struct tt_stmt *tt_lw_accumulate(struct tt_inst *, int i);
 
+/* What becomes of the sum of a point, `t` in the target: it is stored, or what
+ * finishes the reduction takes it. */
+const struct tt_stmt *tt_lw_finished(struct tt_inst *,
+                                     const struct tt_expr *const *t,
+                                     const struct tt_expr *sum);
+
 /* The nest of a stage at root, written to `target`.  lw->error is set when it
  * cannot be made. */
 const struct tt_stmt *tt_lower_stage(struct tt_lowering *, int stage,
                                      const struct tt_tensor *target);
+/* Store the sums of accumulators inside position i, by `store`, which is
+ * called with in->finishing set where they are whole. */
+const struct tt_stmt *
+tt_lw_finish_or_store(struct tt_inst *, int i,
+                      const struct tt_stmt *(*store)(struct tt_inst *, int i));
 
 #endif

@@ -196,10 +196,16 @@ lower_roots(struct whole *w, struct tt_lowering *lw, struct lists *l,
     } else if (out->role == TT_TEMP) {
       TT_PUSH(l->temps, out);
     }
+    const struct tt_stage_schedule *finish =
+        ss->finish < 0 ? NULL : &w->s->stages[ss->finish];
+    if (finish && finish->stage->out->role == TT_TEMP)
+      TT_PUSH(l->temps, finish->stage->out);
     const struct tt_stmt *st = tt_lower_stage(lw, i, target);
     if (lw->error)
       return;
     st = tt_comment(w->ar, describe(w->ar, ss), st);
+    if (finish)
+      st = tt_comment(w->ar, describe(w->ar, finish), st);
     if (prepare)
       TT_PUSH(l->prepare, st);
     else

@@ -67,11 +67,10 @@ untouched(struct tt_schedule *s, int stage)
   const struct tt_stage_schedule *ss = &s->stages[stage];
   if (ss->nloops != ss->stage->nspatial + ss->stage->nreduce || ss->ncaches ||
       ss->nprefetches || ss->cache_write != TT_NO_CACHE)
-    return tt_refuse(s, "%s has a schedule of its own and cannot be inlined",
-                     tt_stage_name(s, stage));
+    return tt_refuse(s, "%s has a schedule of its own", tt_stage_name(s, stage));
   for (int i = 0; i < s->nstages && ss->attached; i++)
     if (s->stages[i].place == TT_AT && s->stages[i].at_stage == stage)
-      return tt_refuse(s, "%s is computed inside %s, which cannot be inlined",
+      return tt_refuse(s, "%s is computed inside %s, which needs its loops",
                        tt_stage_name(s, i), tt_stage_name(s, stage));
   return true;
 }
@@ -136,6 +135,17 @@ move_to(struct tt_schedule *s, int stage, enum tt_place place, int consumer,
     s->stages[consumer].attached++;
 }
 
+/* Does the stage, or one that is computed in its loops, read the tensor? */
+static bool
+read_in(const struct tt_schedule *s, int stage, const struct tt_tensor *t)
+{
+  for (int i = 0; i <= stage; i++)
+    if (s->stages[i].place != TT_INLINE && tt_stage_reads(&s->stages[i], t) &&
+        tt_runs_inside(s, i, stage, TT_OUTSIDE))
+      return true;
+  return false;
+}
+
 bool
 tt_compute_at(struct tt_schedule *s, int stage, int consumer, int loop)
 {
@@ -148,7 +158,12 @@ tt_compute_at(struct tt_schedule *s, int stage, int consumer, int loop)
     return tt_refuse(s, "%s is inlined", out->name);
   if (s->stages[consumer].place == TT_INLINE)
     return tt_refuse(s, "%s is inlined and has no loops", cn);
-  if (consumer <= stage || !tt_stage_reads(&s->stages[consumer], out))
+  if (ss->place == TT_FINISH || ss->finish >= 0)
+    return tt_refuse(s, "%s and what finishes it stay at root", out->name);
+  if (s->stages[consumer].place == TT_FINISH)
+    return tt_refuse(s, "%s finishes %s and has no loops of its own", cn,
+                     tt_stage_name(s, s->stages[consumer].at_stage));
+  if (consumer <= stage || !read_in(s, consumer, out))
     return tt_refuse(s, "%s does not read %s", cn, out->name);
   if (loop != TT_OUTSIDE && !tt_need_leaf(s, consumer, loop))
     return false;
@@ -181,6 +196,9 @@ tt_compute_root(struct tt_schedule *s, int stage)
   struct tt_stage_schedule *ss = &s->stages[stage];
   if (ss->place == TT_INLINE)
     return tt_refuse(s, "%s is inlined", tt_stage_name(s, stage));
+  if (ss->place == TT_FINISH)
+    return tt_refuse(s, "%s finishes %s", tt_stage_name(s, stage),
+                     tt_stage_name(s, ss->at_stage));
   struct tt_stage_schedule old = *ss;
   move_to(s, stage, TT_ROOT, -1, -1);
   /* What it reads may be computed inside a loop that it has now left. */
@@ -191,5 +209,94 @@ tt_compute_root(struct tt_schedule *s, int stage)
       return false;
     }
   tt_record(s, stage, "compute_root", "");
+  return true;
+}
+
+/* Does the elementwise value read the tensor at its own point alone? */
+static void
+check_point(void *ctx, const struct tt_expr *e)
+{
+  struct {
+    const struct tt_stage *stage;
+    const struct tt_tensor *tensor;
+    bool ok;
+  } *p = ctx;
+  if (e->kind != TT_LOAD || e->tensor != p->tensor)
+    return;
+  p->ok = p->ok && e->nargs == p->stage->nspatial;
+  for (int d = 0; d < e->nargs && p->ok; d++)
+    p->ok = p->tensor->dims[d] == p->stage->out->dims[d] &&
+            (tt_is_int(e->args[d], 0)
+                 ? p->tensor->dims[d] == 1
+                 : e->args[d]->kind == TT_VAR &&
+                       e->args[d]->var == p->stage->spatial[d]);
+}
+
+static bool
+reads_own_point(const struct tt_stage_schedule *ss, const struct tt_tensor *t)
+{
+  struct {
+    const struct tt_stage *stage;
+    const struct tt_tensor *tensor;
+    bool ok;
+  } p = {ss->stage, t, true};
+  tt_expr_visit(ss->value, check_point, &p);
+  return p.ok;
+}
+
+/* Is all that the stage reads there when the reduction is computed, and the
+ * reduction read by nothing else? */
+static bool
+can_finish(struct tt_schedule *s, int stage, int reduction)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  const struct tt_tensor *sums = s->stages[reduction].stage->out;
+  for (int i = reduction + 1; i < s->nstages; i++) {
+    const struct tt_stage_schedule *o = &s->stages[i];
+    if (o->place == TT_INLINE || i == stage)
+      continue;
+    if (tt_stage_reads(o, sums))
+      return tt_refuse(s, "%s is read by %s, too", sums->name,
+                       tt_stage_name(s, i));
+    if (i < stage && tt_stage_reads(ss, o->stage->out))
+      return tt_refuse(s, "%s reads %s, which is computed after %s",
+                       tt_stage_name(s, stage), tt_stage_name(s, i),
+                       sums->name);
+  }
+  return true;
+}
+
+bool
+tt_finish(struct tt_schedule *s, int stage, int reduction)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  struct tt_stage_schedule *rs = &s->stages[reduction];
+  const char *name = tt_stage_name(s, stage);
+  const char *rn = tt_stage_name(s, reduction);
+  if (reduction >= stage || !tt_stage_reads(ss, rs->stage->out))
+    return tt_refuse(s, "%s does not read %s", name, rn);
+  if (ss->stage->red != TT_RED_NONE || ss->where ||
+      !reads_own_point(ss, rs->stage->out))
+    return tt_refuse(s, "%s does not read %s point by point", name, rn);
+  if (ss->place != TT_ROOT || rs->place != TT_ROOT ||
+      ss->stage->prepare || rs->stage->prepare)
+    return tt_refuse(s, "%s and %s must both stand at root", name, rn);
+  if (rs->stage->out->role == TT_OUTPUT)
+    return tt_refuse(s, "%s is an output and must be stored", rn);
+  if (rs->cache_write == TT_NO_CACHE)
+    return tt_refuse(s, "%s has no accumulators (cache_write)", rn);
+  if (rs->finish >= 0)
+    return tt_refuse(s, "%s is already finished by %s", rn,
+                     tt_stage_name(s, rs->finish));
+  if (!untouched(s, stage) || !can_finish(s, stage, reduction))
+    return false;
+  rs->finish = stage;
+  if (!tt_check_stage(s, reduction)) {
+    rs->finish = -1;
+    return false;
+  }
+  ss->place = TT_FINISH;
+  ss->at_stage = reduction;
+  tt_record(s, stage, "finish", "l", rn);
   return true;
 }

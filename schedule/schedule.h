@@ -63,7 +63,7 @@ struct tt_prefetch_of {
   int64_t distance;
 };
 
-enum tt_place { TT_ROOT, TT_INLINE, TT_AT };
+enum tt_place { TT_ROOT, TT_INLINE, TT_AT, TT_FINISH };
 
 struct tt_stage_schedule {
   const struct tt_stage *stage;
@@ -74,7 +74,9 @@ struct tt_stage_schedule {
   int norder;
   int order[TT_MAX_LOOPS]; /* leaves, outermost first */
   enum tt_place place;
-  int at_stage, at_loop; /* TT_AT: position of the consumer, its loop */
+  int at_stage, at_loop; /* TT_AT: position of the consumer, its loop;
+                            TT_FINISH: position of the reduction */
+  int finish;            /* the stage that is TT_FINISH here, or -1 */
   int attached;          /* stages that are computed in this one's loops */
   int cache_write;       /* register accumulators inside this loop;
                             TT_NO_CACHE: none; TT_OUTSIDE: all loops */
@@ -134,6 +136,10 @@ int tt_rfactor(struct tt_schedule *, int stage, int loop, int64_t factor,
                const char *inner_name, const char *name);
 bool tt_compute_at(struct tt_schedule *, int stage, int consumer, int loop);
 bool tt_compute_root(struct tt_schedule *, int stage);
+/* An elementwise stage takes the sums of the reduction from its accumulators
+ * as soon as they are whole; the sums themselves are never stored.  The
+ * reduction stands at root and has accumulators (tt_cache_write). */
+bool tt_finish(struct tt_schedule *, int stage, int reduction);
 bool tt_cache_write(struct tt_schedule *, int stage, int loop);
 bool tt_cache_read(struct tt_schedule *, int stage, const struct tt_tensor *,
                    int loop, int nlayout, const int *layout, int lanes,

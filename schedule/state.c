@@ -86,6 +86,9 @@ bool
 tt_need_leaf(struct tt_schedule *s, int stage, int loop)
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
+  if (ss->place == TT_FINISH)
+    return tt_refuse(s, "%s finishes %s and has no loops of its own",
+                     tt_stage_name(s, stage), tt_stage_name(s, ss->at_stage));
   if (loop >= 0 && loop < ss->nloops && ss->loops[loop].child[0] < 0)
     return true;
   if (loop < 0 || loop >= ss->nloops)
@@ -116,7 +119,7 @@ tt_init_stage(struct tt_stage_schedule *ss, const struct tt_stage *stage)
   ss->value = stage->value;
   ss->where = stage->where;
   ss->cache_write = TT_NO_CACHE;
-  ss->at_stage = ss->at_loop = -1;
+  ss->at_stage = ss->at_loop = ss->finish = -1;
   int n = stage->nspatial + stage->nreduce;
   for (int i = 0; i < n; i++) {
     bool reduce = i >= stage->nspatial;
@@ -537,10 +540,36 @@ check_attached(struct tt_schedule *s, int stage)
   return true;
 }
 
+/* What takes the sums from the accumulators runs in the last of the
+ * reduction's iterations outside them: which one that is must be plain. */
+static bool
+check_finish(struct tt_schedule *s, int stage)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  if (ss->finish < 0)
+    return true;
+  int at =
+      ss->cache_write == TT_OUTSIDE ? -1 : tt_position(ss, ss->cache_write);
+  for (int i = 0; i <= at; i++) {
+    if (!ss->loops[ss->order[i]].reduce)
+      continue;
+    for (int h = ss->order[i]; h >= 0; h = ss->loops[h].parent)
+      if (ss->loops[h].node == TT_FUSED ||
+          (ss->loops[h].node != TT_AXIS && ss->loops[h].tail != TT_TAIL_PEEL))
+        return tt_refuse(s,
+                         "reduction loop %s of %s is fused or has no plain "
+                         "tail, and is outside the accumulators that %s "
+                         "finishes",
+                         ss->loops[ss->order[i]].name, tt_stage_name(s, stage),
+                         tt_stage_name(s, ss->finish));
+  }
+  return true;
+}
+
 bool
 tt_check_stage(struct tt_schedule *s, int stage)
 {
-  return check_kinds(s, stage) && check_shift(s, stage) &&
+  return check_finish(s, stage) && check_kinds(s, stage) && check_shift(s, stage) &&
          check_strict(s, stage) && check_caches(s, stage) &&
          check_prefetches(s, stage) && check_attached(s, stage) &&
          tt_check_shrink(s, stage);

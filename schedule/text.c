@@ -243,6 +243,18 @@ do_compute_at(const struct call *k)
 }
 
 static bool
+do_finish(const struct call *k)
+{
+  const char *name;
+  if (!arg_id(k, 0, &name))
+    return false;
+  int reduction = tt_find_stage(k->s, name);
+  if (reduction < 0)
+    return tt_refuse(k->s, "no stage '%s'", name);
+  return tt_finish(k->s, k->stage, reduction);
+}
+
+static bool
 do_compute_root(const struct call *k)
 {
   return tt_compute_root(k->s, k->stage);
@@ -344,6 +356,7 @@ static const struct primitive {
     {"shrink", 1, 1, {0}, "shrink(loop)", do_shrink},
     {"inline", 0, 0, {0}, "inline()", do_inline},
     {"compute_at", 2, 2, {0}, "compute_at(stage, loop)", do_compute_at},
+    {"finish", 1, 1, {0}, "finish(reduction)", do_finish},
     {"compute_root", 0, 0, {0}, "compute_root()", do_compute_root},
     {"cache_read",
      2,

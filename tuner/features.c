@@ -566,7 +566,7 @@ tt_features(const struct tt_schedule *s, const struct tt_target_model *target,
   memset(row, 0, WIDTH * sizeof *row);
   clear_group(all);
   for (int i = 0; i < s->nstages; i++) {
-    if (s->stages[i].place == TT_INLINE) {
+    if (s->stages[i].place == TT_INLINE || s->stages[i].place == TT_FINISH) {
       t.v[INLINED] += 1;
       continue;
     }
@@ -593,7 +593,7 @@ tt_code_copies(const struct tt_schedule *s)
   double n = 0;
 
   for (int i = 0; i < s->nstages; i++)
-    if (s->stages[i].place != TT_INLINE) {
+    if (s->stages[i].place != TT_INLINE && s->stages[i].place != TT_FINISH) {
       tt_context(s, i, &c);
       n += (double)tt_ctx_copies(&c);
     }

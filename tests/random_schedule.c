@@ -164,6 +164,23 @@ try_rfactor(struct dice *d)
              fresh(d, "ri"), fresh(d, "partial"));
 }
 
+/* An elementwise stage after a reduction, which may need its accumulators. */
+static void
+try_finish(struct dice *d)
+{
+  struct tt_schedule *s = d->s;
+  for (int i = 1; i < s->nstages; i++)
+    for (int j = 0; j < i; j++) {
+      if (s->stages[i].stage->red != TT_RED_NONE ||
+          s->stages[j].stage->red == TT_RED_NONE ||
+          !tt_expr_uses_tensor(s->stages[i].value, s->stages[j].stage->out))
+        continue;
+      if (s->stages[j].cache_write == TT_NO_CACHE)
+        tt_cache_write(s, j, place(d, j));
+      tt_finish(s, i, j);
+    }
+}
+
 static void
 try_one(struct dice *d)
 {
@@ -235,8 +252,12 @@ tt_random_schedule(struct tt_arena *arena, const struct tt_program *program,
    * failed.) */
   for (uint64_t i = seed % 9 == 0 ? 3 : seed % 3 == 0; i > 0; i--)
     try_rfactor(&d);
-  for (int i = 0; i < tries; i++)
+  bool finishes = seed % 4 == 3;
+  for (int i = 0; i < tries; i++) {
+    if (finishes && i % 4 == 3)
+      try_finish(&d);
     try_one(&d);
+  }
   for (uint64_t i = seed % 5 == 0 ? 4 : 0; i > 0; i--)
     try_prefetch(&d, below(&d, d.s->nstages));
   d.s->error = NULL;

@@ -37,8 +37,8 @@ last_iteration(const struct tt_inst *in, int i)
       continue;
     if (!in_last_piece(in, h))
       return tt_bool(ar, false);
-    const struct tt_expr *end = tt_binary(
-        ar, TT_EQ, in->val[h], tt_idx(ar, tt_max_extent(in, h) - 1));
+    const struct tt_expr *end =
+        tt_binary(ar, TT_EQ, in->val[h], tt_idx(ar, tt_max_extent(in, h) - 1));
     last = last ? tt_binary(ar, TT_AND, last, end) : end;
   }
   return last;

@@ -39,7 +39,7 @@ struct tt_inst {
   const struct tt_tensor *acc, *acc_rest;
   int acc_position, acc_vector;
   bool finishing; /* the sums to be stored are whole */
-  bool in_rest; /* in the iterations that fill no vector */
+  bool in_rest;   /* in the iterations that fill no vector */
   int nguards;
   int guards[TT_MAX_LOOPS]; /* split loops whose value must be checked */
 };

@@ -67,7 +67,8 @@ untouched(struct tt_schedule *s, int stage)
   const struct tt_stage_schedule *ss = &s->stages[stage];
   if (ss->nloops != ss->stage->nspatial + ss->stage->nreduce || ss->ncaches ||
       ss->nprefetches || ss->cache_write != TT_NO_CACHE)
-    return tt_refuse(s, "%s has a schedule of its own", tt_stage_name(s, stage));
+    return tt_refuse(s, "%s has a schedule of its own",
+                     tt_stage_name(s, stage));
   for (int i = 0; i < s->nstages && ss->attached; i++)
     if (s->stages[i].place == TT_AT && s->stages[i].at_stage == stage)
       return tt_refuse(s, "%s is computed inside %s, which needs its loops",
@@ -278,8 +279,8 @@ tt_finish(struct tt_schedule *s, int stage, int reduction)
   if (ss->stage->red != TT_RED_NONE || ss->where ||
       !reads_own_point(ss, rs->stage->out))
     return tt_refuse(s, "%s does not read %s point by point", name, rn);
-  if (ss->place != TT_ROOT || rs->place != TT_ROOT ||
-      ss->stage->prepare || rs->stage->prepare)
+  if (ss->place != TT_ROOT || rs->place != TT_ROOT || ss->stage->prepare ||
+      rs->stage->prepare)
     return tt_refuse(s, "%s and %s must both stand at root", name, rn);
   if (rs->stage->out->role == TT_OUTPUT)
     return tt_refuse(s, "%s is an output and must be stored", rn);

@@ -225,8 +225,7 @@ insert_stage(struct tt_schedule *s, struct tt_program *p, int stage)
   for (int i = 0; i < s->nstages; i++) {
     struct tt_stage_schedule *ss = &moved[i < stage ? i : i + 1];
     *ss = s->stages[i];
-    if ((ss->place == TT_AT || ss->place == TT_FINISH) &&
-        ss->at_stage >= stage)
+    if ((ss->place == TT_AT || ss->place == TT_FINISH) && ss->at_stage >= stage)
       ss->at_stage++;
     if (ss->finish >= stage)
       ss->finish++;

@@ -47,6 +47,14 @@ add_knob(struct tt_rules *r, int stage, const char *what,
   return sp->nknobs++;
 }
 
+int
+tt_space_knob(struct tt_rules *r, int stage, const char *what,
+              enum tt_knob_kind kind, int n, const int64_t *values,
+              int64_t preferred)
+{
+  return add_knob(r, stage, what, kind, n, values, preferred);
+}
+
 static int
 add_choice(struct tt_rules *r, int stage, const char *what, int n,
            int preferred)
@@ -242,8 +250,8 @@ last_reader(const struct tt_rules *r, const struct tt_stage *st)
 }
 
 /* The elementwise stage that alone reads this one, point by point. */
-static int
-find_epilogue(const struct tt_rules *r, int stage)
+int
+tt_space_epilogue(const struct tt_rules *r, int stage)
 {
   const struct tt_program *p = r->program;
   const struct tt_stage *st = p->stages[stage];
@@ -370,7 +378,9 @@ tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
     rule->k_group = add_choice(r, s, "group", 2, 1);
   rule->k_order = add_choice(r, s, "order", 4, 0);
   if (rule->epilogue >= 0)
-    rule->k_fuse = add_choice(r, s, "fuse", 2, !whole_copies(rule));
+    rule->k_fuse = add_choice(
+        r, s, "fuse", rule->finish < 0 ? 2 : 3,
+        rule->finish >= 0 && !rule->finish_calls ? 2 : !whole_copies(rule));
   if (r->target.threads > 1)
     rule->k_par = add_choice(r, s, "par", TT_NPARTS, best_parts(r, rule, st));
   for (int i = 0; i < rule->noperands; i++) {
@@ -415,7 +425,9 @@ derive_tiled(struct tt_rules *r, struct tt_rule *rule,
              const struct tt_stage *st, const struct tt_access *acc, int nacc)
 {
   rule->kaxis = longest_reduction(st);
-  rule->epilogue = find_epilogue(r, rule->stage);
+  rule->epilogue = tt_space_epilogue(r, rule->stage);
+  rule->finish =
+      tt_chain_finish(r, rule->stage, rule->epilogue, &rule->finish_calls);
   for (int i = 0; i < nacc && rule->noperands < TT_MAX_OPERANDS; i++) {
     bool seen = acc[i].several;
     for (int j = 0; j < rule->noperands; j++)
@@ -528,6 +540,7 @@ derive(struct tt_rules *r, int stage, double share)
           rule->k_par = rule->k_group = rule->k_place = rule->k_width =
               rule->k_style = rule->k_rmr = rule->k_rw = -1;
   rule->epilogue = rule->kaxis = rule->consumer = rule->vred = -1;
+  rule->finish = rule->k_depth = rule->k_block = -1;
   for (int i = 0; i < TT_MAX_OPERANDS; i++)
     rule->k_pack[i] = -1;
   if (st->red == TT_RED_NONE) {
@@ -576,6 +589,7 @@ tt_space_new(struct tt_arena *arena, const struct tt_program *program,
     total += tt_stage_work(program->stages[i]);
   for (int i = program->nstages - 1; i >= 0; i--)
     derive(r, i, tt_stage_work(program->stages[i]) / total);
+  tt_chain_derive(r);
   return r->space;
 }
 

@@ -43,6 +43,14 @@ struct tt_rule {
   /* TT_ELEMENTWISE */
   int consumer; /* the last stage that reads it */
   int k_place, k_width;
+  /* TT_TILED: the elementwise stage that can take its sums from the
+   * registers, through those in between, and the calls in these; -1 */
+  int finish, finish_calls;
+  /* The stage in whose outer loops it can be computed, or itself, and how many
+   * of its axes these are. */
+  int owner, share;
+  /* Of an owner: how many axes its group shares; iterations at once. */
+  int depth, block, k_depth, k_block;
 };
 
 /* The stages that read a tensor: how many, and the last of them. */
@@ -65,6 +73,30 @@ struct tt_rules {
 /* Lanes of a vector of the stage's widest type; 0: no vectors. */
 int tt_space_lanes(const struct tt_rules *, const struct tt_stage *);
 int64_t tt_space_extent(const struct tt_stage *, int axis);
+/* A new knob, named after the stage; -1: there is no choice. */
+int tt_space_knob(struct tt_rules *, int stage, const char *what,
+                  enum tt_knob_kind, int n, const int64_t *values,
+                  int64_t preferred);
+/* The elementwise stage that alone reads this one, point by point; or -1. */
+int tt_space_epilogue(const struct tt_rules *, int stage);
+
+/* ---- chains of stages (space_chain.c) ---- */
+
+/* The stage that can finish a reduction (tt_finish), the last of a chain that
+ * begins at its epilogue; -1: none. */
+int tt_chain_finish(const struct tt_rules *, int stage, int epilogue,
+                    int *calls);
+/* Inline those in between and finish; marks all of them done. */
+bool tt_chain_apply_finish(const struct tt_rules *, struct tt_schedule *,
+                           int stage, int last, bool *done);
+/* Find the groups, with their knobs, when all rules are derived. */
+void tt_chain_derive(struct tt_rules *);
+/* How many axes the stage shares with its owner in this configuration. */
+int tt_chain_depth(const struct tt_rules *, const int *config, int stage);
+/* Compute the stages of groups in the loops of their owners; stages have
+ * their own schedules by then. */
+void tt_chain_place(const struct tt_rules *, const int *config,
+                    struct tt_schedule *);
 
 static inline int64_t
 min64(int64_t a, int64_t b)

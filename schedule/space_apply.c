@@ -300,8 +300,12 @@ apply_tiled(struct apply *ap, const struct tt_rule *rule)
   struct tiling t = choose_tiling(ap, rule);
   if (!fits_registers(ap, &t))
     return false;
-  bool fuse = rule->epilogue >= 0 && !ap->r->program->stages[stage]->prepare &&
-              value_of(ap->r, ap->config, rule->k_fuse, 0) == 1;
+  int64_t how = value_of(ap->r, ap->config, rule->k_fuse, 0);
+  /* (What is computed in the loops of another stage stays a stage.) */
+  if (how == 2 && tt_chain_depth(ap->r, ap->config, stage))
+    how = 1;
+  bool fuse = rule->epilogue >= 0 && how == 1 &&
+              !ap->r->program->stages[stage]->prepare;
   const char *blocks = orders[value_of(ap->r, ap->config, rule->k_order, 0)];
   struct tile l = {.part = -1,
                    .v = -1,
@@ -318,7 +322,9 @@ apply_tiled(struct apply *ap, const struct tt_rule *rule)
                  : own_blocks(ap, stage, &t, &l);
   return ok && split_tile(ap, stage, &t, &l) &&
          order_tile(ap, stage, &t, blocks, &l) &&
-         copy_operands(ap, rule, &t, fuse, &l);
+         copy_operands(ap, rule, &t, fuse, &l) &&
+         (how != 2 ||
+          tt_chain_apply_finish(ap->r, ap->s, stage, rule->finish, ap->done));
 }
 
 /* Sums along rows, several rows at once: lanes are partial sums. */
@@ -474,5 +480,6 @@ tt_space_schedule(struct tt_arena *arena, const struct tt_space *space,
     if (r->rule[i].kind == TT_ELEMENTWISE &&
         !apply_elementwise(&ap, &r->rule[i]))
       return NULL;
+  tt_chain_place(r, config, ap.s);
   return parallelize(&ap) ? ap.s : NULL;
 }

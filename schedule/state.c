@@ -569,8 +569,8 @@ check_finish(struct tt_schedule *s, int stage)
 bool
 tt_check_stage(struct tt_schedule *s, int stage)
 {
-  return check_finish(s, stage) && check_kinds(s, stage) && check_shift(s, stage) &&
-         check_strict(s, stage) && check_caches(s, stage) &&
-         check_prefetches(s, stage) && check_attached(s, stage) &&
-         tt_check_shrink(s, stage);
+  return check_finish(s, stage) && check_kinds(s, stage) &&
+         check_shift(s, stage) && check_strict(s, stage) &&
+         check_caches(s, stage) && check_prefetches(s, stage) &&
+         check_attached(s, stage) && tt_check_shrink(s, stage);
 }

@@ -509,6 +509,77 @@ shrunk_window_is_right(void **state)
   tt_arena_free(ar);
 }
 
+/* The product as a step on the way to E[m, n] = C[m, n] * C[m, n] + D[n]. */
+static struct tt_program *
+matmul_squared(struct tt_arena *ar, int64_t m, int64_t n, int64_t k)
+{
+  struct tt_program *p = matmul(ar, m, n, k);
+  struct tt_tensor *c = p->stages[0]->out;
+  c->role = TT_TEMP;
+  struct tt_tensor *d =
+      tt_program_tensor(p, "D", TT_INPUT, TT_F32, 1, (int64_t[]){n});
+  struct tt_tensor *e =
+      tt_program_tensor(p, "E", TT_OUTPUT, TT_F32, 2, (int64_t[]){m, n});
+  const struct tt_var *v[] = {tt_program_var(p, "i", m),
+                              tt_program_var(p, "j", n)};
+  const struct tt_expr *at[] = {tt_var_ref(ar, v[0]), tt_var_ref(ar, v[1])};
+  const struct tt_expr *sum = tt_load(ar, c, 2, at);
+  tt_program_stage(p, e, v, TT_RED_NONE, 0, NULL,
+                   tt_binary(ar, TT_ADD, tt_binary(ar, TT_MUL, sum, sum),
+                             tt_load(ar, d, 1, at + 1)),
+                   NULL);
+  return p;
+}
+
+static void
+finish_needs_accumulators_at_root(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *p = matmul_squared(ar, 9, 10, 11);
+  struct tt_schedule *s = tt_schedule_new(ar, p, false);
+  refused(s, tt_finish(s, 1, 0), "no accumulators");
+  refused(s, tt_finish(s, 0, 0), "does not read");
+  int ki = tt_split(s, 0, 2, 4, "ki", TT_TAIL_GUARD);
+  int ko = s->stages[0].loops[ki].other;
+  assert_true(tt_reorder(s, 0, 2, (int[]){ko, 1}));
+  assert_true(tt_cache_write(s, 0, ko));
+  refused(s, tt_finish(s, 1, 0), "no plain tail");
+  s = tt_schedule_new(ar, p, false);
+  assert_true(tt_cache_write(s, 0, 1));
+  assert_true(tt_finish(s, 1, 0));
+  refused(s, tt_finish(s, 1, 0), "must both stand at root");
+  refused(s, tt_compute_at(s, 0, 1, 0), "stay at root");
+  refused(s, tt_compute_root(s, 1), "finishes C");
+  refused(s, tt_vectorize(s, 1, 1, 4), "no loops of its own");
+  tt_arena_free(ar);
+}
+
+/* Parts of the reduction outside the accumulators, tails everywhere: what
+ * finishes the sums runs once for each, after the last part. */
+static void
+finish_takes_whole_sums(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  int finished = 0;
+  for (uint64_t seed = 1; seed < 2000; seed++) {
+    tt_arena_reset(ar);
+    struct tt_program *p = matmul_squared(ar, 9, 10, 11);
+    struct tt_schedule *s =
+        tt_random_schedule(ar, p, seed, 4 + (int)(seed % 40), false);
+    int last = s->nstages - 1;
+    finished += s->stages[last].place == TT_FINISH;
+    bool skipped;
+    const char *bad = check_schedule(ar, p, s, seed, &skipped);
+    if (bad)
+      show_failure(p, s, bad, seed);
+    assert_null(bad);
+  }
+  assert_true(finished > 300);
+  tt_arena_free(ar);
+}
+
 int
 main(void)
 {
@@ -521,6 +592,8 @@ main(void)
       cmocka_unit_test(packed_matmul_is_right),
       cmocka_unit_test(shrink_says_what_it_cannot_leave_out),
       cmocka_unit_test(shrunk_window_is_right),
+      cmocka_unit_test(finish_needs_accumulators_at_root),
+      cmocka_unit_test(finish_takes_whole_sums),
       cmocka_unit_test(text_form_reads_back),
       cmocka_unit_test(random_schedules_keep_results),
   };

@@ -73,14 +73,15 @@ try_reorder(struct dice *d, int stage)
 {
   const struct tt_stage_schedule *ss = &d->s->stages[stage];
   int loops[TT_MAX_LOOPS], n = ss->norder;
+  if (n <= 0)
+    return;
   memcpy(loops, ss->order, (size_t)n * sizeof *loops);
   for (int i = n - 1; i > 0; i--) {
     int j = below(d, i + 1), t = loops[i];
     loops[i] = loops[j];
     loops[j] = t;
   }
-  if (n)
-    tt_reorder(d->s, stage, 1 + below(d, n), loops);
+  tt_reorder(d->s, stage, 1 + below(d, n), loops);
 }
 
 struct used {

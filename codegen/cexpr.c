@@ -564,8 +564,11 @@ shuffles(enum tt_dtype t, int lanes, int64_t stride)
 {
   int64_t step = stride < 0 ? -stride : stride;
   int bytes = tt_dtype_bytes(t);
-  return step > 0 && step <= 4 && lanes >= 2 * step &&
-         lanes * bytes >= (bytes < 4 ? 32 : 16);
+  int full = tt_c_lanes(lanes);
+  /* (All loads but the last are whole vectors inside.) */
+  return step > 1 - (lanes == full) && step <= 4 && full >= 2 * step &&
+         (step - 1) * full <= (lanes - 1) * step + 1 &&
+         full * bytes >= (bytes < 4 ? 32 : 16);
 }
 
 /* every2_f32x8(&A[0]): a vector from a small stride. */
@@ -628,6 +631,10 @@ tt_c_access(struct cprinter *c, const struct tt_tensor *t, int n,
   if (lanes > 1 && stride != 1)
     return gather(c, t, n, idx, lanes, stride);
   const char *s = subscript(c, t, n, idx);
+  if (tt_c_is_part(lanes)) {
+    const char *address = tt_arena_printf(c->arena, "&%s[%s]", name, s);
+    return store ? address : tt_c_part_load(c, t->dtype, lanes, address);
+  }
   if (lanes == 1)
     return tt_arena_printf(c->arena, "%s[%s]", name, s);
   return tt_arena_printf(c->arena, "*(%s%s *)&%s[%s]", store ? "" : "const ",

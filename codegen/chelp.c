@@ -269,14 +269,16 @@ shuffle(struct cprinter *c)
 /* Elements that lie `step` apart, from `step` loads of neighbours: the last
  * load ends with the last element, so that nothing outside is read. */
 struct spread {
-  int lanes, step;
+  int lanes; /* of a load */
+  int n;     /* elements: all lanes or the first ones */
+  int step;
   bool back; /* the last element comes first */
 };
 
 static int
 load_at(const struct spread *s, int k)
 {
-  return k + 1 < s->step ? k * s->lanes : (s->lanes - 1) * (s->step - 1);
+  return k + 1 < s->step ? k * s->lanes : (s->n - 1) * s->step + 1 - s->lanes;
 }
 
 /* Tells which lane of what is there (the first load, or all lanes that the
@@ -284,7 +286,9 @@ load_at(const struct spread *s, int k)
 static int
 pick(const struct spread *s, int k, int i)
 {
-  int element = (s->back ? s->lanes - 1 - i : i) * s->step;
+  if (i >= s->n)
+    return i;
+  int element = (s->back ? s->n - 1 - i : i) * s->step;
   int from = element / s->lanes;
   if (s->step == 1)
     return element;
@@ -308,13 +312,14 @@ add_shuffle(struct cprinter *c, struct tt_sb *sb, enum tt_dtype t,
 const char *
 tt_c_spread_helper(struct cprinter *c, enum tt_dtype t, int lanes, int step)
 {
-  const struct spread s = {lanes, abs(step), step < 0};
+  const struct spread s = {tt_c_lanes(lanes), lanes, abs(step), step < 0};
   const char *v = tt_c_vector(c, t, lanes);
-  const char *u = tt_c_unaligned(c, t, lanes);
+  const char *u = tt_c_unaligned(c, t, s.lanes);
+  const char *part = s.n < s.lanes ? tt_arena_printf(c->arena, "_%d", s.n) : "";
   const char *name = tt_c_helper_name(
       c, s.step == 1 ? tt_arena_printf(c->arena, "reversed_%s", v)
-                     : tt_arena_printf(c->arena, "every%d_%s%s", s.step, v,
-                                       s.back ? "_reversed" : ""));
+                     : tt_arena_printf(c->arena, "every%d_%s%s%s", s.step, v,
+                                       part, s.back ? "_reversed" : ""));
   if (tt_c_has_helper(c, name))
     return name;
   struct tt_sb sb = {0};
@@ -423,6 +428,8 @@ tt_c_lane_helper(struct cprinter *c, const struct tt_expr *e)
   if (e->kind == TT_SAT || e->kind == TT_CAST)
     kind =
         tt_arena_printf(c->arena, "%s_%s", kind, tt_dtype_name(e->type.dtype));
+  if (tt_c_is_part(lanes))
+    kind = tt_arena_printf(c->arena, "%s%d", kind, lanes);
   const char *name =
       tt_c_helper_name(c, tt_arena_printf(c->arena, "%s_%s", kind, types[0]));
   if (tt_c_has_helper(c, name))

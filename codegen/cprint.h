@@ -7,6 +7,7 @@
  * cdot.c     sums of products of narrow integers among them
  * chelp.c    the static functions that expressions call
  * cconv.c    conversions among them, and what has an instruction of its own
+ * cpart.c    vectors that are not full
  * vmath.c    exp, log, ... among them
  * cstmt.c    statements
  * cprint.c   functions and files
@@ -109,7 +110,8 @@ const char *tt_c_int(struct cprinter *, enum tt_dtype, int64_t, int *prec);
 const char *tt_c_expr(struct cprinter *, const struct tt_expr *, int prec);
 /* The same for an index: arithmetic cannot overflow. */
 const char *tt_c_index(struct cprinter *, const struct tt_expr *, int prec);
-/* Left side of an assignment or a load, all lanes. */
+/* Left side of an assignment or a load, all lanes; for a store of part of a
+ * vector its address. */
 const char *tt_c_access(struct cprinter *, const struct tt_tensor *, int n,
                         const struct tt_expr *const *idx, bool store);
 /* A call that names the place of a TT_PREFETCH. */
@@ -135,6 +137,17 @@ int tt_c_operand_prec(enum tt_binop op, const struct tt_expr *operand,
 const char *tt_c_vexpr(struct cprinter *, const struct tt_expr *, int prec);
 /* A vector of 16-bit floats as it goes to memory. */
 const char *tt_c_half_stored(struct cprinter *, const struct tt_expr *);
+
+/* ---- cpart.c ---- */
+/* Lanes of the C vector that holds so many: the next power of two. */
+int tt_c_lanes(int lanes);
+bool tt_c_is_part(int lanes);
+/* Load or store the first lanes (not a power of two) of a vector of 4-byte or
+ * 8-byte elements. */
+const char *tt_c_part_load(struct cprinter *, enum tt_dtype, int lanes,
+                           const char *address);
+const char *tt_c_part_store(struct cprinter *, enum tt_dtype, int lanes,
+                            const char *address, const char *value);
 
 /* ---- chelp.c ---- */
 /* Make sure that the helper is printed; returns the name to call. */

@@ -330,6 +330,11 @@ print_store(struct cprinter *c, const struct tt_stmt *s)
     const char *value =
         is_zero_vector(s->value) ? "{0}" : stored_value(c, t, s->value);
     tt_c_line(c, "%s%s %s = %s;", qualifier, variable_type(c, t), left, value);
+  } else if (s->nidx > 0 && !tt_is_register(t) &&
+             tt_c_is_part(s->value->type.lanes)) {
+    tt_c_line(c, "%s;",
+              tt_c_part_store(c, t->dtype, s->value->type.lanes, left,
+                              stored_value(c, t, s->value)));
   } else if (can_update(s, &rest)) {
     /* a broadcast may stay a scalar beside the vector */
     const struct tt_expr *r =

@@ -102,6 +102,7 @@ static const char *
 vector_of(struct cprinter *c, const char *element, const char *stem, int lanes,
           int bytes)
 {
+  lanes = tt_c_lanes(lanes);
   const char *name = tt_arena_printf(c->arena, "%sx%d", stem, lanes);
   add_typedef(c,
               tt_arena_printf(c->arena,
@@ -137,6 +138,7 @@ tt_c_uvector(struct cprinter *c, enum tt_dtype t, int lanes)
 {
   if (t != TT_I64)
     return tt_c_vector(c, tt_unsigned_of(t), lanes);
+  lanes = tt_c_lanes(lanes);
   const char *name = tt_arena_printf(c->arena, "u64x%d", lanes);
   add_typedef(c, tt_arena_printf(
                      c->arena,

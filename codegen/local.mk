@@ -5,7 +5,8 @@ codegen_libcodegen_a_SOURCES = \
 	codegen/vlegal.c codegen/unroll.c codegen/promote.c \
 	codegen/dead.c codegen/hoist.c codegen/nameloads.c \
 	codegen/partition.c codegen/plan.h codegen/plan.c \
-	codegen/cprint.h codegen/cnames.c codegen/ctypes.c codegen/cexpr.c \
+	codegen/cprint.h codegen/cnames.c codegen/cpart.c codegen/ctypes.c \
+	codegen/cexpr.c \
 	codegen/dot.h codegen/dot.c codegen/cdot.c \
 	codegen/cvec.c codegen/chelp.c codegen/cconv.c codegen/cstmt.c \
 	codegen/cprint.c \

@@ -1,5 +1,6 @@
 /* Vector loops become straight code over pieces of their range: chunks of
- * the loop's lanes, then halves, quarters, ... of the remainder.
+ * the loop's lanes, then the remainder: as part of a vector where the machine
+ * has masks, else halves, quarters, ... of it.
  *
  * Every statement of the body is done for all pieces before the next one,
  * inside the loops of the body, so that a reduction has an accumulator for
@@ -287,9 +288,14 @@ straight(const struct vec *v, int64_t start, int lanes,
   struct group *g = TT_NEW(v->arena, struct group);
   g->vec = *v;
   int64_t at = start, end = v->var->extent;
-  for (int l = lanes; l >= 1; l /= 2)
+  for (int l = lanes; l >= 1; l /= 2) {
     for (; end - at >= l; at += l)
       add_piece(g, tt_idx(v->arena, at), l);
+    if (v->parts && end - at > 2) {
+      add_piece(g, tt_idx(v->arena, at), (int)(end - at));
+      break;
+    }
+  }
   return group_stmt(g, body);
 }
 
@@ -341,10 +347,14 @@ vec_loop(struct ctx *c, const struct tt_stmt *s)
   struct shape sh = {0};
   tt_walk(s->body, find_shape, &sh);
   bool registers = tt_vec_in_registers(s->var, s->body);
-  int lanes = tt_vec_lanes_of(c->lanes, s);
+  bool parts;
+  int whole = tt_vec_lanes_of(c->lanes, s, &parts), lanes = whole;
   while (lanes > s->var->extent)
     lanes /= 2;
   struct vec v = {.pass = c->pass, .arena = arena, .var = s->var};
+  v.parts = parts;
+  if (parts && lanes < s->var->extent && whole > lanes)
+    lanes *= 2; /* all of it is part of one */
   struct useful u = {v, {tt_idx(arena, 0), 0, lanes}, false};
   if (lanes > 1)
     tt_walk(s->body, find_useful, &u);

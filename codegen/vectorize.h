@@ -23,6 +23,7 @@ struct vec {
   struct pass *pass;
   struct tt_arena *arena;
   const struct tt_var *var;
+  bool parts; /* a piece may be part of a vector: any number of lanes */
   int nprivate;
   const struct private *privates;
 };
@@ -33,11 +34,14 @@ struct vec {
 bool tt_vec_independent(struct tt_arena *, const struct tt_stmt *loop);
 /* Lanes to use for every vector loop of a statement: a power of two, such
  * that the widest type of the loop's arithmetic fits `bytes`, and equal for
- * loops that share a local tensor, so that they slice it alike. */
+ * loops that share a local tensor, so that they slice it alike.  *parts: the
+ * loop's remainder may be part of a vector, because the machine has masks for
+ * all that is loaded and stored, and no arithmetic traps in unused lanes. */
 struct vec_lanes;
 struct vec_lanes *tt_vec_lanes(struct tt_arena *, const struct tt_stmt *,
                                int bytes);
-int tt_vec_lanes_of(const struct vec_lanes *, const struct tt_stmt *loop);
+int tt_vec_lanes_of(const struct vec_lanes *, const struct tt_stmt *loop,
+                    bool *parts);
 /* Is a register tensor indexed by the variable somewhere in the body? */
 bool tt_vec_in_registers(const struct tt_var *, const struct tt_stmt *body);
 

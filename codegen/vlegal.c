@@ -227,6 +227,7 @@ struct vec_lanes {
   struct entry {
     const struct tt_stmt *loop;
     int lanes;
+    bool parts;
     int first, nlocals; /* in `locals` */
   } * items;
   struct {
@@ -244,6 +245,59 @@ power_of_two(int64_t n)
   return p;
 }
 
+/* ---- remainders as part of a vector ------------------------------------ */
+
+struct parts {
+  const struct tt_var *var;
+  bool ok;
+};
+
+static bool
+is_maskable(enum tt_dtype t)
+{
+  return t == TT_BOOL || tt_dtype_bytes(t) >= 4;
+}
+
+static void
+parts_expr(void *ctx, const struct tt_expr *e)
+{
+  struct parts *p = ctx;
+  if (!tt_expr_uses_var(e, p->var))
+    return;
+  bool divides =
+      (e->kind == TT_BINARY && (e->op == TT_DIV || e->op == TT_MOD)) ||
+      (e->kind == TT_CALL && (e->fn == TT_FN_QUOT || e->fn == TT_FN_REM));
+  if (!is_maskable(e->type.dtype) ||
+      (e->kind == TT_LOAD && e->tensor->dtype == TT_BOOL) ||
+      (divides && !tt_dtype_is_float(e->type.dtype)))
+    p->ok = false;
+}
+
+static void
+parts_own(void *ctx, const struct tt_expr *e)
+{
+  tt_expr_visit(e, parts_expr, ctx);
+}
+
+static void
+parts_stmt(void *ctx, const struct tt_stmt *s)
+{
+  struct parts *p = ctx;
+  tt_own_exprs(s, parts_own, p);
+  if (s->kind == TT_STORE && tt_dtype_bytes(s->tensor->dtype) < 4)
+    p->ok = false;
+}
+
+/* Can the last lanes of a vector stay unused: are all elements wide enough
+ * for the machine's masks, and does no arithmetic trap on what is in them? */
+static bool
+in_parts(const struct tt_stmt *loop)
+{
+  struct parts p = {loop->var, true};
+  tt_walk(loop->body, parts_stmt, &p);
+  return p.ok;
+}
+
 static void
 add_loop(void *ctx, const struct tt_stmt *s)
 {
@@ -254,7 +308,7 @@ add_loop(void *ctx, const struct tt_stmt *s)
   tt_walk(s->body, widest_stmt, &w);
   int fit = v->bytes / w.bytes;
   struct entry e = {s, power_of_two(s->lanes < fit ? s->lanes : fit),
-                    v->locals.n, 0};
+                    v->bytes == 64 && in_parts(s), v->locals.n, 0};
   struct accesses all = {0};
   tt_collect_accesses(s->body, &all);
   for (int i = 0; i < all.n; i++) {
@@ -278,8 +332,9 @@ by_tensor(const void *x, const void *y)
   return a < b ? -1 : a > b;
 }
 
-/* Loops that share a local take the least of their lanes, and so on until
- * nothing changes.  (The order of addresses only serves to look up.) */
+/* Loops that share a local take the least of their lanes, and parts only if
+ * all can, and so on until nothing changes.  (The order of addresses only
+ * serves to look up.) */
 static void
 agree(struct vec_lanes *v)
 {
@@ -292,8 +347,11 @@ agree(struct vec_lanes *v)
   for (int i = 0; i < v->locals.n; i++)
     if (n == 0 || keys[n - 1] != keys[i])
       keys[n++] = keys[i];
-  for (int i = 0; i < n; i++)
+  bool *parts = TT_ARRAY(v->arena, bool, (size_t)v->locals.n + 1);
+  for (int i = 0; i < n; i++) {
     lanes[i] = 1024;
+    parts[i] = true;
+  }
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = 0; i < v->n; i++) {
@@ -302,13 +360,12 @@ agree(struct vec_lanes *v)
         const struct tt_tensor **k = bsearch(&v->locals.items[e->first + j],
                                              keys, (size_t)n, size, by_tensor);
         int *l = &lanes[k - keys];
-        if (*l == e->lanes)
+        bool *p = &parts[k - keys];
+        if (*l == e->lanes && *p == e->parts)
           continue;
         changed = true;
-        if (*l > e->lanes)
-          *l = e->lanes;
-        else
-          e->lanes = *l;
+        *l = e->lanes = *l < e->lanes ? *l : e->lanes;
+        *p = e->parts = *p && e->parts;
       }
     }
   }
@@ -331,11 +388,15 @@ tt_vec_lanes(struct tt_arena *arena, const struct tt_stmt *s, int bytes)
 }
 
 int
-tt_vec_lanes_of(const struct vec_lanes *v, const struct tt_stmt *loop)
+tt_vec_lanes_of(const struct vec_lanes *v, const struct tt_stmt *loop,
+                bool *parts)
 {
   for (int i = 0; i < v->n; i++)
-    if (v->items[i].loop == loop)
+    if (v->items[i].loop == loop) {
+      *parts = v->items[i].parts;
       return v->items[i].lanes;
+    }
+  *parts = false;
   return 1;
 }
 

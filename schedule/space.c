@@ -373,7 +373,8 @@ tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
   n = UP_TO(blocks, ceildiv(ke, 8), v);
   rule->k_kc = add_knob(r, s, "kb", TT_KNOB_FACTOR, n, v, ceildiv(ke, 512));
   n = UP_TO(unrolls, ke, v);
-  rule->k_ku = add_knob(r, s, "ku", TT_KNOB_FACTOR, n, v, 1);
+  /* The rows of a window meet in registers when all of it is written out. */
+  rule->k_ku = add_knob(r, s, "ku", TT_KNOB_FACTOR, n, v, ke <= 4 ? ke : 1);
   if (rule->group)
     rule->k_group = add_choice(r, s, "group", 2, 1);
   rule->k_order = add_choice(r, s, "order", 4, 0);

@@ -86,38 +86,78 @@ test_strides(void **state)
   check_nest(&f);
 }
 
+/* Vectors of all elements of a tensor, `stride` apart, from end to end. */
+static const struct tt_stmt *
+end_to_end(struct fix *f, int number, enum tt_dtype d, int64_t elements,
+           int64_t stride)
+{
+  int64_t step = stride < 0 ? -stride : stride;
+  int64_t size = (elements - 1) * step + 1;
+  struct tt_tensor *a =
+      param(f, tt_arena_printf(f->ar, "A%d", number), TT_INPUT, d, 1, &size);
+  struct tt_tensor *o = param(f, tt_arena_printf(f->ar, "O%d", number),
+                              TT_OUTPUT, d, 1, &elements);
+  const struct tt_var *v = var(f, "x", elements);
+  const struct tt_expr *x = ref(f, v);
+  const struct tt_expr *at = tt_iadd(f->ar, tt_imul(f->ar, x, stride),
+                                     tt_idx(f->ar, stride < 0 ? size - 1 : 0));
+  return vector(f, v, 64 / tt_dtype_bytes(d), store(f, o, &x, load(f, a, &at)));
+}
+
 /* Small strides forth and back in every type and width: up to both ends of
  * what may be read. */
 static void
 test_spread(void **state)
 {
   (void)state;
-  enum { N = 81 };
+  /* Remainders of 1, 5, 11, 14 and 15 of 16 lanes. */
+  static const int64_t sizes[] = {81, 69, 75, 78, 79};
   for (int t = 0; t < TT_NDTYPES; t++) {
     struct fix f;
     start(&f, "spread");
-    enum tt_dtype d = (enum tt_dtype)t;
-    const struct tt_stmt *items[20];
+    const struct tt_stmt *items[50];
     int n = 0;
-    for (int64_t stride = -5; stride <= 5; stride++) {
-      if (stride == 0)
-        continue;
-      int64_t step = stride < 0 ? -stride : stride;
-      int64_t size = (N - 1) * step + 1, all = N;
-      struct tt_tensor *a =
-          param(&f, tt_arena_printf(f.ar, "A%d", n), TT_INPUT, d, 1, &size);
-      struct tt_tensor *o =
-          param(&f, tt_arena_printf(f.ar, "O%d", n), TT_OUTPUT, d, 1, &all);
-      const struct tt_var *v = var(&f, "x", N);
-      const struct tt_expr *x = ref(&f, v);
-      const struct tt_expr *at =
-          tt_iadd(f.ar, tt_imul(f.ar, x, stride),
-                  tt_idx(f.ar, stride < 0 ? size - 1 : 0));
-      items[n++] = vector(&f, v, 64 / tt_dtype_bytes(d),
-                          store(&f, o, &x, load(&f, a, &at)));
-    }
+    for (int64_t stride = -5; stride <= 5; stride++)
+      for (int i = 0; stride && i < 5; i++, n++)
+        items[n] = end_to_end(&f, n, (enum tt_dtype)t, sizes[i], stride);
     f.nest.body = tt_seq(f.ar, n, items);
     check_nest(&f);
+  }
+}
+
+/* A loop of 14 is one vector of 16 lanes where the machine has masks, unless
+ * an unused lane could trap. */
+static void
+test_parts(void **state)
+{
+  (void)state;
+  static const struct {
+    enum tt_dtype type;
+    enum tt_binop op;
+    int bytes;
+    bool part;
+  } cases[] = {{TT_F32, TT_DIV, 64, true},
+               {TT_F32, TT_DIV, 32, false},
+               {TT_I32, TT_ADD, 64, true},
+               {TT_I32, TT_DIV, 64, false},
+               {TT_I8, TT_ADD, 64, false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct fix f;
+    start(&f, "part");
+    enum tt_dtype d = cases[i].type;
+    struct tt_tensor *a = param(&f, "A", TT_INPUT, d, 1, DIMS(14));
+    struct tt_tensor *o = param(&f, "O", TT_OUTPUT, d, 1, DIMS(14));
+    const struct tt_var *v = var(&f, "x", 14);
+    const struct tt_expr *x = ref(&f, v), *y = load(&f, a, &x);
+    y = tt_binary(f.ar, cases[i].op, y, y);
+    f.nest.body = vector(&f, v, 16, store(&f, o, &x, y));
+    struct tt_codegen_options opt = {.vector_bytes = cases[i].bytes};
+    struct tt_code_sizes sizes;
+    struct tt_sb text = {0};
+    assert_null(tt_codegen_c(f.ar, &f.nest, &opt, &sizes, &text));
+    assert_int_equal(strstr(tt_sb_str(&text), ", 14") != NULL, cases[i].part);
+    tt_sb_free(&text);
+    tt_arena_free(f.ar);
   }
 }
 
@@ -353,6 +393,7 @@ main(void)
       cmocka_unit_test(test_long_loop),
       cmocka_unit_test(test_strides),
       cmocka_unit_test(test_spread),
+      cmocka_unit_test(test_parts),
       cmocka_unit_test(test_dependence),
       cmocka_unit_test(test_vector_reduction),
       cmocka_unit_test(test_padding),

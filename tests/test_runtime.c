@@ -335,7 +335,7 @@ test_build_slow(void **state)
         f);
   fclose(f);
   snprintf(cc, sizeof cc, "sh %s", script);
-  struct tt_builder *b = builder(cc, "", 1, 3.0);
+  struct tt_builder *b = builder(cc, "", 1, 8.0);
   struct tt_built built = build_one(b, 1, "int SLOW;");
   assert_int_equal(built.status, TT_BUILD_TIMEOUT);
   free(built.message);

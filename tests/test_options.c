@@ -165,6 +165,59 @@ test_bad_values(void **state)
 }
 
 static void
+test_target(void **state)
+{
+  (void)state;
+  struct tt_options o = parse(WORDS("--target=c"));
+  assert_true(o.target.given);
+  assert_true(o.target.l1 < 0 && o.target.vector < 0);
+  o = parse(WORDS("--target=c:l2=2M,vector=128,registers=16,l1=48K"));
+  assert_int_equal(o.target.vector, 128);
+  assert_int_equal(o.target.registers, 16);
+  assert_int_equal(o.target.l1, 48 << 10);
+  assert_int_equal(o.target.l2, 2 << 20);
+  assert_int_equal(o.target.l3, -1);
+  struct tt_sb text = {0};
+  tt_machine_print(&o.target, &text);
+  assert_string_equal(text.s, "c:vector=128,registers=16,l1=48K,l2=2048K");
+  tt_sb_free(&text);
+  /* The width of vectors, unless that is given by itself. */
+  tt_options_defaults(arena, &o);
+  assert_int_equal(o.vector_bits, 128);
+  o = parse(WORDS("--target=c:vector=128", "--vector=256"));
+  tt_options_defaults(arena, &o);
+  assert_int_equal(o.vector_bits, 256);
+  o = parse(WORDS("--target=c:vector=128", "--std=c99"));
+  tt_options_defaults(arena, &o);
+  assert_int_equal(o.vector_bits, 0);
+  struct tt_options of_file = parse(WORDS("--vector=512"));
+  o = parse(WORDS("--target=c:vector=none"));
+  tt_options_inherit(arena, &o, &of_file);
+  tt_options_defaults(arena, &o);
+  assert_int_equal(o.vector_bits, 0);
+
+  assert_string_equal(refused(WORDS("--target=arm")),
+                      "--target 'arm': c or c:NAME=VALUE,... expected");
+  assert_string_equal(refused(WORDS("--target=c:")),
+                      "--target 'c:': c or c:NAME=VALUE,... expected");
+  assert_string_equal(refused(WORDS("--target=c:l4=1M")),
+                      "--target: 'l4=1M': vector, registers, l1, l2 or "
+                      "l3=VALUE expected");
+  assert_string_equal(refused(WORDS("--target=c:vector=96")),
+                      "--target: 'vector=96': 128, 256, 512 or none expected "
+                      "after vector=");
+  refused(WORDS("--target=c:registers"));
+  refused(WORDS("--target=c:registers=4K"));
+  refused(WORDS("--target=c:registers=4"));
+  refused(WORDS("--target=c:l1=-1K"));
+  refused(WORDS("--target=c:l1=32KB"));
+  refused(WORDS("--target=c:l1=999999999999999G"));
+  refused(WORDS("--target=c:l1=32K,"));
+  refused(WORDS("--target=c:l1=1M,l2=32K"));
+  refused(WORDS("--target=c:l1=1M,l3=32K"));
+}
+
+static void
 test_together(void **state)
 {
   (void)state;
@@ -272,6 +325,7 @@ main(void)
       cmocka_unit_test(test_defaults),
       cmocka_unit_test(test_suggestions),
       cmocka_unit_test(test_bad_values),
+      cmocka_unit_test(test_target),
       cmocka_unit_test(test_together),
       cmocka_unit_test(test_every_option_is_found),
       cmocka_unit_test(test_code_words),

@@ -156,6 +156,13 @@ compile(struct tt_job *job)
 
 /* ---- the machine ------------------------------------------------------- */
 
+/* What is said of the machine, or else what was found out. */
+static int64_t
+said(int64_t given, int64_t found)
+{
+  return given < 0 ? found : given;
+}
+
 static void
 find_target(struct tt_job *job)
 {
@@ -171,16 +178,21 @@ find_target(struct tt_job *job)
   job->target = tt_arena_strdup(job->arena, t.name);
   job->model = (struct tt_target_model){
       .vector_bytes = o->vector_bits / 8,
-      .registers = registers,
-      .l1 = t.l1,
-      .l2 = t.l2,
-      .l3 = t.l3,
+      .registers = (int)said(o->target.registers, registers),
+      .l1 = said(o->target.l1, t.l1),
+      .l2 = said(o->target.l2, t.l2),
+      .l3 = said(o->target.l3, t.l3),
       .threads = (int)o->threads,
   };
   tt_detail(job, "target", job->target);
   tt_detail(job, "vectors",
             tt_arena_printf(job->arena, "%d bits, %d registers", o->vector_bits,
-                            registers));
+                            job->model.registers));
+  tt_detail(job, "caches",
+            tt_arena_printf(job->arena, "%lld, %lld, %lld KiB",
+                            (long long)job->model.l1 / 1024,
+                            (long long)job->model.l2 / 1024,
+                            (long long)job->model.l3 / 1024));
 }
 
 /* ---- a schedule that is given ------------------------------------------ */

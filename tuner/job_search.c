@@ -92,6 +92,21 @@ ask_compiler(struct tt_job *job)
   return TT_EXIT_DONE;
 }
 
+/* What is timed here for a machine described as another one is no answer for
+ * this one. */
+static const char *
+target_words(const struct tt_job *job)
+{
+  if (!job->options->target.given)
+    return "";
+  struct tt_sb sb = {0};
+  tt_sb_add(&sb, " target=");
+  tt_machine_print(&job->options->target, &sb);
+  const char *text = tt_arena_strdup(job->arena, tt_sb_str(&sb));
+  tt_sb_free(&sb);
+  return text;
+}
+
 static struct tt_workload
 workload(const struct tt_job *job)
 {
@@ -104,9 +119,9 @@ workload(const struct tt_job *job)
       .target = job->target,
       .compiler = job->compiler,
       .options = tt_arena_printf(
-          job->arena, "vector=%d std=%s workspace=%d strict-fp=%d threads=%d",
+          job->arena, "vector=%d std=%s workspace=%d strict-fp=%d threads=%d%s",
           o->vector_bits, o->std == TT_STD_C99 ? "c99" : "gnu11", o->workspace,
-          o->strict_fp, (int)o->threads),
+          o->strict_fp, (int)o->threads, target_words(job)),
   };
   tt_sb_free(&sb);
   return w;

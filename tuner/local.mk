@@ -3,6 +3,7 @@ noinst_LIBRARIES += tuner/libcli.a
 tuner_libcli_a_SOURCES = \
 	tuner/banner.c tuner/banner.h \
 	tuner/emit.c tuner/job.c tuner/job.h tuner/job_search.c \
+	tuner/machine.c tuner/machine.h \
 	tuner/options.c tuner/options.h tuner/options.def \
 	tuner/output.c tuner/output.h \
 	tuner/report.c tuner/report.h \

@@ -76,6 +76,9 @@ tt_options_none(void)
     case TT_OPT_BITS:
       *(int *)field(&o, &specs[k]) = TT_NOT_GIVEN;
       break;
+    case TT_OPT_TARGET:
+      *(struct tt_machine *)field(&o, &specs[k]) = tt_machine_unknown();
+      break;
     case TT_OPT_FLAG:
     case TT_OPT_STRING:
     case TT_OPT_DEFINE:
@@ -265,6 +268,8 @@ set(struct tt_arena *arena, const struct spec *s, struct tt_options *o,
            bad(arena, s, value, choice_list(arena, s->arg), error);
   case TT_OPT_BITS:
     return set_bits(arena, s, f, value, error);
+  case TT_OPT_TARGET:
+    return tt_machine_parse(arena, value, f, error);
   case TT_OPT_DEFINE:
     if (!strchr(value, '=') || *value == '=')
       return bad(arena, s, value, s->arg, error);
@@ -438,6 +443,8 @@ tt_options_defaults(struct tt_arena *arena, struct tt_options *o)
     o->std = TT_STD_GNU11;
   if (o->std == TT_STD_C99 && o->vector_bits == TT_NOT_GIVEN)
     o->vector_bits = 0;
+  if (o->vector_bits == TT_NOT_GIVEN)
+    o->vector_bits = (int)o->target.vector;
   if (o->workspace == TT_NOT_GIVEN)
     o->workspace = 0;
   if (o->threads == TT_NOT_GIVEN)
@@ -512,7 +519,8 @@ tt_options_inherit(struct tt_arena *arena, struct tt_options *o,
 {
   if (o->std == TT_NOT_GIVEN)
     o->std = from->std;
-  if (o->vector_bits == TT_NOT_GIVEN && o->std != TT_STD_C99)
+  if (o->vector_bits == TT_NOT_GIVEN && o->target.vector < 0 &&
+      o->std != TT_STD_C99)
     o->vector_bits = from->vector_bits;
   if (o->workspace == TT_NOT_GIVEN)
     o->workspace = from->workspace;

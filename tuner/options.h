@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "ir/arena.h"
+#include "tuner/machine.h"
 
 enum tt_option_kind {
   TT_OPT_FLAG,
@@ -15,7 +16,8 @@ enum tt_option_kind {
   TT_OPT_CHOICE,
   TT_OPT_DEFINE,
   TT_OPT_DIR,
-  TT_OPT_BITS
+  TT_OPT_BITS,
+  TT_OPT_TARGET
 };
 
 /* Values of the choices, in the order of the words in options.def; those of
@@ -53,6 +55,7 @@ struct tt_strings {
 #define TT_FIELD_DEFINE struct tt_strings
 #define TT_FIELD_DIR struct tt_strings
 #define TT_FIELD_BITS int
+#define TT_FIELD_TARGET struct tt_machine
 
 struct tt_options {
 #define TT_OPT_GROUP(title)

@@ -337,6 +337,28 @@ best_parts(const struct tt_rules *r, const struct tt_rule *rule,
              : TT_PART_VECTORS;
 }
 
+/* Blocks of a tiled stage in points.  A row of a block of the reduction takes
+ * an eighth of the first cache, which holds about those of a tile; blocks of
+ * rows and of vectors leave room in the second and third for what streams
+ * by. */
+struct block_sizes {
+  int64_t k, rows, vectors;
+};
+
+static struct block_sizes
+best_blocks(const struct tt_rules *r, const struct tt_stage *st)
+{
+  const struct tt_target_model *t = &r->target;
+  int64_t bytes = tt_widest_type(st);
+  struct block_sizes b = {.k = t->l1 / 8 / bytes};
+  b.k = b.k < 32 ? 32 : min64(b.k, 4096);
+  b.rows = t->l2 / 8 * 3 / (b.k * bytes);
+  b.rows = b.rows < 16 ? 16 : b.rows;
+  b.vectors = t->l3 / 8 / (b.k * bytes);
+  b.vectors = b.vectors < 64 ? 64 : b.vectors;
+  return b;
+}
+
 static void
 tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
 {
@@ -345,8 +367,13 @@ tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
   int64_t ve = tt_space_extent(st, rule->vec[0]);
   int64_t re = rule->row[0] < 0 ? 1 : tt_space_extent(st, rule->row[0]);
   int64_t ke = rule->kaxis < 0 ? 1 : tt_space_extent(st, rule->kaxis);
+  struct block_sizes b = best_blocks(r, st);
   int registers = r->target.registers;
   int nr = registers >= 32 ? 4 : 2;
+  /* With few rows what is loaded as vectors is a stream: it is read in longer
+   * pieces. */
+  while (nr < 8 && 2 * nr * (re + 1) <= registers - 4)
+    nr *= 2;
   if (ceildiv(ve, lanes) < nr)
     nr = (int)ceildiv(ve, lanes);
   int mr = (registers - 4) / nr - (registers >= 32);
@@ -367,11 +394,12 @@ tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
   n = UP_TO(row_tiles, re, v);
   rule->k_mr = add_knob(r, s, "mr", TT_KNOB_FACTOR, n, v, mr);
   n = UP_TO(blocks, ceildiv(ve, lanes), v);
-  rule->k_nc = add_knob(r, s, "nb", TT_KNOB_FACTOR, n, v, ceildiv(ve, 1024));
+  rule->k_nc =
+      add_knob(r, s, "nb", TT_KNOB_FACTOR, n, v, ceildiv(ve, b.vectors));
   n = UP_TO(blocks, re, v);
-  rule->k_mc = add_knob(r, s, "mb", TT_KNOB_FACTOR, n, v, ceildiv(re, 96));
+  rule->k_mc = add_knob(r, s, "mb", TT_KNOB_FACTOR, n, v, ceildiv(re, b.rows));
   n = UP_TO(blocks, ceildiv(ke, 8), v);
-  rule->k_kc = add_knob(r, s, "kb", TT_KNOB_FACTOR, n, v, ceildiv(ke, 512));
+  rule->k_kc = add_knob(r, s, "kb", TT_KNOB_FACTOR, n, v, ceildiv(ke, b.k));
   n = UP_TO(unrolls, ke, v);
   /* The rows of a window meet in registers when all of it is written out. */
   rule->k_ku = add_knob(r, s, "ku", TT_KNOB_FACTOR, n, v, ke <= 4 ? ke : 1);

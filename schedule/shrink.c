@@ -116,6 +116,56 @@ tt_shrink_conditions(struct tt_arena *ar, const struct tt_stage_schedule *ss,
   return c.n;
 }
 
+struct border {
+  const struct tt_tensor *tensor;
+  int n;
+  const struct tt_expr *const *cond;
+  bool gone;
+};
+
+static bool
+is_known(const struct border *b, const struct tt_expr *cond)
+{
+  if (cond->kind == TT_BINARY && cond->op == TT_AND)
+    return is_known(b, cond->a) && is_known(b, cond->b);
+  for (int i = 0; i < b->n; i++)
+    if (tt_expr_equal(b->cond[i], cond))
+      return true;
+  return false;
+}
+
+static void
+check_border(void *ctx, const struct tt_expr *e)
+{
+  struct border *b = ctx;
+  if (e->kind == TT_SELECT && tt_expr_uses_tensor(e, b->tensor))
+    b->gone = b->gone && is_known(b, e->c);
+}
+
+bool
+tt_shrinks_border(struct tt_arena *ar, const struct tt_stage_schedule *ss,
+                  const struct tt_tensor *tensor)
+{
+  const struct tt_expr *cond[TT_MAX_SHRINK];
+  int n = tt_shrink_conditions(ar, ss, cond, TT_MAX_SHRINK);
+  struct border b = {tensor, n, cond, true};
+  tt_expr_visit(ss->value, check_border, &b);
+  return b.gone;
+}
+
+bool
+tt_shrinks_with(struct tt_arena *ar, const struct tt_stage_schedule *ss, int a,
+                int b)
+{
+  const struct tt_expr *cond[TT_MAX_SHRINK];
+  int n = tt_shrink_conditions(ar, ss, cond, TT_MAX_SHRINK);
+  for (int i = 0; i < n; i++)
+    if (tt_expr_uses_var(cond[i], ss->loops[a].axis) &&
+        tt_expr_uses_var(cond[i], ss->loops[b].axis))
+      return true;
+  return false;
+}
+
 /* The lanes of a vector have one range of the reduction: no condition may
  * tell them apart. */
 bool

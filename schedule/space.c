@@ -127,10 +127,56 @@ reuse_along(int axis, const struct tt_access *acc, int nacc)
   return n;
 }
 
+/* Is the tensor a weight, or computed from weights ahead of time? */
+static bool
+is_fixed(const struct tt_program *p, const struct tt_tensor *t)
+{
+  if (t->role == TT_WEIGHT)
+    return true;
+  if (t->role != TT_TEMP)
+    return false;
+  const struct tt_stage *st = tt_stage_of(p, t);
+  return st && st->prepare;
+}
+
+struct asking {
+  const struct tt_var *var;
+  bool found;
+};
+
+static void
+look_at_condition(void *ctx, const struct tt_expr *e)
+{
+  struct asking *a = ctx;
+  a->found |= e->kind == TT_SELECT && tt_expr_uses_var(e->c, a->var);
+}
+
+/* Does a condition tell the points along the axis apart? */
+static bool
+has_border(const struct tt_stage *st, int axis)
+{
+  struct asking a = {st->spatial[axis], false};
+  tt_expr_visit(st->value, look_at_condition, &a);
+  return a.found;
+}
+
+/* Sixteenths of the lanes that have work in vectors along an axis; what does
+ * not fill vectors is done in halves, quarters and so on. */
+static int
+filled_lanes(int64_t extent, int lanes)
+{
+  int64_t vectors = extent / lanes;
+  for (int64_t rest = extent % lanes; rest; rest &= rest - 1)
+    vectors++;
+  return (int)(16 * extent / (vectors * lanes));
+}
+
 #define MANY (2 * TT_MAX_ACCESSES)
 
-/* Vector axes: unit stride somewhere, best first; rows: the other axes, the
- * ones along which an operand is reused first. */
+/* Vector axes: unit stride somewhere, or what can be laid out so ahead of
+ * time, best first; rows: the other axes, the ones along which an operand is
+ * reused first.  Results of a reduction may be stored apart from each other:
+ * that is done once for all of its points. */
 static void
 find_axes(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st,
           const struct tt_access *acc, int nacc)
@@ -142,11 +188,12 @@ find_axes(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st,
     if (!lanes || tt_space_extent(st, a) < (lanes < 8 ? 2 : lanes / 4) ||
         !tt_vectorizes(r->arena, st, st->value, st->where, a, false))
       continue;
-    int unit = a == st->nspatial - 1, bad = 0;
+    int unit = a == st->nspatial - 1, bad = !unit;
     for (int i = 0; i < nacc; i++) {
       int64_t s = acc[i].stride[a];
-      unit += s == 1;
-      bad += s != 0 && s != 1;
+      bool ahead = s != 0 && is_fixed(r->program, acc[i].tensor);
+      unit += s == 1 || ahead;
+      bad += s != 0 && s != 1 && !ahead;
       /* A vector that is not read as it lies must serve often.  For small
        * strides, too: what a window needs at its borders (a padded copy, or
        * lanes one by one) costs more than compilers lose on plain loops. */
@@ -154,7 +201,9 @@ find_axes(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st,
         unit = -MANY;
     }
     if (unit > 0)
-      score[a] = 4 * unit - 3 * bad + 20 + (tt_space_extent(st, a) >= lanes);
+      score[a] = 4 * unit - 3 * bad + 40 + (tt_space_extent(st, a) >= lanes) -
+                 8 * has_border(st, a) +
+                 filled_lanes(tt_space_extent(st, a), lanes) - 16;
   }
   for (rule->nvec = 0; rule->nvec < TT_MAX_AXES;) {
     int best = -1;
@@ -270,7 +319,7 @@ whole_copies(const struct tt_rule *rule)
 {
   bool any = false;
   for (int i = 0; i < rule->noperands; i++)
-    any |= rule->fixed[i] || rule->padded[i];
+    any |= rule->fixed[i] || (rule->padded[i] && !rule->shrinks);
   return any;
 }
 
@@ -359,6 +408,63 @@ best_blocks(const struct tt_rules *r, const struct tt_stage *st)
   return b;
 }
 
+/* Do the loops that are no part of a tile stand inside the blocks of vectors?
+ * When an operand that is the same in all of them is too large to stay in the
+ * cache: a block of it does. */
+static bool
+vectors_outside(const struct tt_rules *r, const struct tt_rule *rule,
+                const struct tt_stage *st)
+{
+  bool large = false;
+  for (int i = 0; i < rule->noperands; i++) {
+    const struct tt_access *x = &rule->access[i];
+    bool same = x->stride[rule->vec[0]] != 0;
+    int64_t again = 1;
+    for (int a = 0; a < st->nspatial; a++) {
+      if (a == rule->vec[0] || a == rule->row[0])
+        continue;
+      again *= tt_space_extent(st, a);
+      same = same && (x->stride[a] == 0 || tt_space_extent(st, a) == 1);
+    }
+    large |= same && again > 1 &&
+             tt_tensor_size(x->tensor) * tt_dtype_bytes(x->tensor->dtype) >
+                 r->target.l2 / 2;
+  }
+  return large;
+}
+
+/* Can the points outside of padded operands be left out of the reduction?
+ * The axis that is blocked shall have all of its points, and the others, whose
+ * loops are written out, few. */
+static bool
+can_shrink(struct tt_rules *r, const struct tt_rule *rule,
+           const struct tt_stage *st)
+{
+  struct tt_schedule *trial = r->trial;
+  bool any = false, blocked = false;
+  int64_t copies = 1;
+  for (int a = st->nspatial; a < st->nspatial + st->nreduce; a++)
+    if (tt_shrink(trial, rule->stage, a)) {
+      trial->stages[rule->stage].loops[a].shrink = false;
+      trial->ncalls--;
+      any = true;
+      blocked |= a == rule->kaxis;
+      copies *= tt_space_extent(st, a);
+    }
+  return any && !blocked && copies <= 64;
+}
+
+/* Is no operand a vector that differs from row to row? */
+static bool
+broadcasts_rows(const struct tt_rule *rule)
+{
+  bool both = false;
+  for (int i = 0; i < rule->noperands && rule->row[0] >= 0; i++)
+    both |= rule->access[i].stride[rule->vec[0]] != 0 &&
+            rule->access[i].stride[rule->row[0]] != 0;
+  return !both;
+}
+
 static void
 tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
 {
@@ -381,8 +487,12 @@ tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
     mr = 14;
   if (mr > most_rows(r, rule))
     mr = most_rows(r, rule);
-  /* Rows that divide evenly leave no tail. */
-  for (int m = mr; m >= mr - 1 && m > 1; m--)
+  /* Rows that divide evenly leave no tail; there is room for one more where
+   * what differs in them is broadcast from memory. */
+  bool more = registers >= 32 && (mr + 2) * nr <= registers &&
+              mr < most_rows(r, rule) && broadcasts_rows(rule);
+  int most = mr + more;
+  for (int m = most; m >= mr - 1 && m > 1; m--)
     if (re % m == 0) {
       mr = m;
       break;
@@ -394,8 +504,9 @@ tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
   n = UP_TO(row_tiles, re, v);
   rule->k_mr = add_knob(r, s, "mr", TT_KNOB_FACTOR, n, v, mr);
   n = UP_TO(blocks, ceildiv(ve, lanes), v);
-  rule->k_nc =
-      add_knob(r, s, "nb", TT_KNOB_FACTOR, n, v, ceildiv(ve, b.vectors));
+  bool outside = vectors_outside(r, rule, st);
+  rule->k_nc = add_knob(r, s, "nb", TT_KNOB_FACTOR, n, v,
+                        ceildiv(ve, outside ? nr * lanes : b.vectors));
   n = UP_TO(blocks, re, v);
   rule->k_mc = add_knob(r, s, "mb", TT_KNOB_FACTOR, n, v, ceildiv(re, b.rows));
   n = UP_TO(blocks, ceildiv(ke, 8), v);
@@ -405,7 +516,9 @@ tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
   rule->k_ku = add_knob(r, s, "ku", TT_KNOB_FACTOR, n, v, ke <= 4 ? ke : 1);
   if (rule->group)
     rule->k_group = add_choice(r, s, "group", 2, 1);
-  rule->k_order = add_choice(r, s, "order", 4, 0);
+  rule->k_order = add_choice(r, s, "order", 6, outside ? 4 : 0);
+  if (rule->shrinks)
+    rule->k_pad = add_choice(r, s, "pad", 2, 1);
   if (rule->epilogue >= 0)
     rule->k_fuse = add_choice(
         r, s, "fuse", rule->finish < 0 ? 2 : 3,
@@ -419,18 +532,6 @@ tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
     rule->k_pack[i] = add_choice(r, s, tt_arena_printf(r->arena, "pack%d", i),
                                  n, rule->fixed[i] ? 2 : packs(r, rule, st, i));
   }
-}
-
-/* Is the tensor a weight, or computed from weights ahead of time? */
-static bool
-is_fixed(const struct tt_program *p, const struct tt_tensor *t)
-{
-  if (t->role == TT_WEIGHT)
-    return true;
-  if (t->role != TT_TEMP)
-    return false;
-  const struct tt_stage *st = tt_stage_of(p, t);
-  return st && st->prepare;
 }
 
 /* Can products of neighbours of the reduction be summed at once?  What the
@@ -474,6 +575,10 @@ derive_tiled(struct tt_rules *r, struct tt_rule *rule,
   }
   if (groups(r, rule, st))
     rule->group = tt_product_group(st);
+  bool padded = false;
+  for (int i = 0; i < rule->noperands; i++)
+    padded |= rule->padded[i];
+  rule->shrinks = padded && can_shrink(r, rule, st);
   if (rule->open)
     tiled_knobs(r, rule, st);
 }
@@ -566,8 +671,8 @@ derive(struct tt_rules *r, int stage, double share)
   rule->open = share >= 0.01 && !st->prepare;
   rule->k_vec = rule->k_row = rule->k_mr = rule->k_nr = rule->k_mc =
       rule->k_nc = rule->k_kc = rule->k_ku = rule->k_order = rule->k_fuse =
-          rule->k_par = rule->k_group = rule->k_place = rule->k_width =
-              rule->k_style = rule->k_rmr = rule->k_rw = -1;
+          rule->k_par = rule->k_group = rule->k_pad = rule->k_place =
+              rule->k_width = rule->k_style = rule->k_rmr = rule->k_rw = -1;
   rule->epilogue = rule->kaxis = rule->consumer = rule->vred = -1;
   rule->finish = rule->k_depth = rule->k_block = -1;
   for (int i = 0; i < TT_MAX_OPERANDS; i++)

@@ -4,6 +4,7 @@
 #define TT_SPACE_H
 
 #include "schedule/analysis.h"
+#include "schedule/state.h"
 
 #define TT_MAX_AXES 3     /* candidates for the vector or row axis */
 #define TT_MAX_OPERANDS 4 /* that can be packed */
@@ -28,12 +29,14 @@ struct tt_rule {
   const struct tt_tensor *operand[TT_MAX_OPERANDS];
   struct tt_access access[TT_MAX_OPERANDS]; /* how it is read */
   int k_vec, k_row, k_mr, k_nr, k_mc, k_nc, k_kc, k_ku, k_order, k_fuse, k_par;
+  int k_pad;
   int k_pack[TT_MAX_OPERANDS];
   int64_t reuse[TT_MAX_OPERANDS]; /* how often each element is read by points
                                   that differ in axes it does not depend on */
   bool fixed[TT_MAX_OPERANDS];    /* the same on every call */
   bool padded[TT_MAX_OPERANDS];   /* is read outside, with one border value */
-  int group; /* products of neighbours to be summed at once; 0: none */
+  bool shrinks; /* points outside can be left out of the reduction */
+  int group;    /* products of neighbours to be summed at once; 0: none */
   int k_group;
   /* TT_REDUCTION, and TT_TILED where `k_style` chooses so */
   bool rows; /* the default is along a row */

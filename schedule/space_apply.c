@@ -7,6 +7,7 @@
 #include "schedule/space.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Value of a knob, or `fallback` where there is no choice. */
 static int64_t
@@ -128,8 +129,10 @@ fits_registers(struct apply *ap, const struct tiling *t)
          ap->r->target.registers + 2;
 }
 
-/* Order of the three block loops, outermost first: vectors, reduction, rows. */
-static const char *const orders[] = {"vku", "ukv", "uvk", "vuk"};
+/* Order of the block loops, outermost first: vectors, reduction, rows, and the
+ * others, which are no part of the tile. */
+static const char *const orders[] = {"ovku", "oukv", "ouvk",
+                                     "ovuk", "vouk", "voku"};
 
 /* The loops of a tiled stage, -1 where there are none: blocks, tiles in a
  * block, points in a tile; and their order, outermost first, of which the
@@ -238,9 +241,11 @@ order_tile(struct apply *ap, int stage, const struct tiling *t,
 {
   const struct tt_stage *st = ap->s->stages[stage].stage;
   add_loop(l, l->part);
-  add_others(st, t, l->order, &l->n);
   for (const char *b = blocks; *b; b++)
-    add_loop(l, *b == 'v' ? l->v : *b == 'u' ? l->u : l->k);
+    if (*b == 'o')
+      add_others(st, t, l->order, &l->n);
+    else
+      add_loop(l, *b == 'v' ? l->v : *b == 'u' ? l->u : l->k);
   l->nblocks = l->n;
   add_loop(l, l->v1);
   add_loop(l, l->u1);
@@ -259,10 +264,27 @@ order_tile(struct apply *ap, int stage, const struct tiling *t,
          tt_vectorize(ap->s, stage, l->vr, t->lanes);
 }
 
+/* Leave out the points outside of padded operands.  Loops whose points differ
+ * with the rows of the tile are written out: their conditions become
+ * constants. */
+static bool
+shrink_tile(struct apply *ap, int stage, const struct tiling *t)
+{
+  struct tt_schedule *s = ap->s;
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  const struct tt_stage *st = ss->stage;
+  for (int a = st->nspatial; a < st->nspatial + st->nreduce; a++)
+    if (a != t->k && tt_shrink(s, stage, a) && t->u >= 0 &&
+        tt_shrinks_with(s->arena, ss, a, t->u) && !tt_unroll(s, stage, a))
+      return false;
+  return true;
+}
+
 /* Copies of the operands: with a border, or packed. */
 static bool
 copy_operands(struct apply *ap, const struct tt_rule *rule,
-              const struct tiling *t, bool fused, const struct tile *l)
+              const struct tiling *t, bool fused, bool shrunk,
+              const struct tile *l)
 {
   struct tt_schedule *s = ap->s;
   const struct tt_stage *st = ap->r->program->stages[rule->stage];
@@ -276,6 +298,9 @@ copy_operands(struct apply *ap, const struct tt_rule *rule,
     grouped[n++] = l->ku;
   for (int i = 0; i < rule->noperands; i++) {
     const struct tt_tensor *operand = rule->operand[i];
+    if (rule->padded[i] && shrunk &&
+        tt_shrinks_border(s->arena, &s->stages[rule->stage], operand))
+      continue;
     if (rule->padded[i]) {
       const char *name = tt_arena_printf(s->arena, "%s_pad", operand->name);
       if (!tt_cache_padded(s, rule->stage, operand, TT_OUTSIDE, 0, name))
@@ -306,6 +331,7 @@ apply_tiled(struct apply *ap, const struct tt_rule *rule)
     how = 1;
   bool fuse = rule->epilogue >= 0 && how == 1 &&
               !ap->r->program->stages[stage]->prepare;
+  bool shrink = value_of(ap->r, ap->config, rule->k_pad, rule->shrinks);
   const char *blocks = orders[value_of(ap->r, ap->config, rule->k_order, 0)];
   struct tile l = {.part = -1,
                    .v = -1,
@@ -317,12 +343,14 @@ apply_tiled(struct apply *ap, const struct tt_rule *rule)
                    .vr = -1,
                    .ur = -1,
                    .ku = -1};
-  bool ok = fuse ? epilogue_blocks(ap, stage, rule->epilogue, &t,
-                                   blocks[0] == 'v', &l)
-                 : own_blocks(ap, stage, &t, &l);
+  bool ok = fuse
+                ? epilogue_blocks(ap, stage, rule->epilogue, &t,
+                                  strchr(blocks, 'v') < strchr(blocks, 'u'), &l)
+                : own_blocks(ap, stage, &t, &l);
   return ok && split_tile(ap, stage, &t, &l) &&
          order_tile(ap, stage, &t, blocks, &l) &&
-         copy_operands(ap, rule, &t, fuse, &l) &&
+         (!shrink || shrink_tile(ap, stage, &t)) &&
+         copy_operands(ap, rule, &t, fuse, shrink, &l) &&
          (how != 2 ||
           tt_chain_apply_finish(ap->r, ap->s, stage, rule->finish, ap->done));
 }

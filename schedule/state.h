@@ -41,6 +41,13 @@ const struct tt_expr *tt_padding_value(struct tt_arena *,
 enum { TT_MAX_SHRINK = 32 };
 int tt_shrink_conditions(struct tt_arena *, const struct tt_stage_schedule *,
                          const struct tt_expr **out, int max);
+/* Do they take the place of every condition around a read of the tensor, so
+ * that none needs a border? */
+bool tt_shrinks_border(struct tt_arena *, const struct tt_stage_schedule *,
+                       const struct tt_tensor *);
+/* Is there one with both axes in it (loop handles)? */
+bool tt_shrinks_with(struct tt_arena *, const struct tt_stage_schedule *, int a,
+                     int b);
 /* Are they the same in all lanes of a vector loop?  Refuses otherwise. */
 bool tt_check_shrink(struct tt_schedule *, int stage);
 /* Does any value or condition of the stage load the tensor? */

@@ -484,24 +484,25 @@ add_term(struct cprinter *c, struct tt_sb *sb, const char *text, int64_t coef)
 }
 
 /* The sum with the largest strides first, as one would write it. */
-static const char *
-affine(struct cprinter *c, const struct tt_expr *e)
+const char *
+tt_c_offset(struct cprinter *c, const struct tt_affine *a)
 {
-  struct tt_affine a = tt_affine_of(c->arena, e);
-  struct term *terms = TT_ARRAY(c->arena, struct term, (size_t)a.n + 1);
+  struct term *terms = TT_ARRAY(c->arena, struct term, (size_t)a->n + 1);
   struct tt_sb sb = {0};
-  for (int i = 0; i < a.n; i++)
-    terms[i] = (struct term){a.coef[i], i};
-  qsort(terms, (size_t)a.n, sizeof *terms, by_coef);
-  bool first = a.c0 > 0 && a.n > 0 && terms[0].coef < 0;
+  for (int i = 0; i < a->n; i++)
+    terms[i] = (struct term){a->coef[i], i};
+  qsort(terms, (size_t)a->n, sizeof *terms, by_coef);
+  bool first = a->c0 > 0 && a->n > 0 && terms[0].coef < 0;
+  c->index++;
   if (first)
-    add_term(c, &sb, NULL, a.c0);
-  for (int i = 0; i < a.n; i++) {
-    int prec = terms[i].coef == 1 ? 9 : terms[i].coef == -1 ? 10 : 10;
-    add_term(c, &sb, tt_c_index(c, a.term[terms[i].at], prec), terms[i].coef);
+    add_term(c, &sb, NULL, a->c0);
+  for (int i = 0; i < a->n; i++) {
+    int prec = terms[i].coef == 1 ? 9 : 10;
+    add_term(c, &sb, tt_c_index(c, a->term[terms[i].at], prec), terms[i].coef);
   }
-  if ((a.c0 != 0 && !first) || a.n == 0)
-    add_term(c, &sb, NULL, a.c0);
+  if ((a->c0 != 0 && !first) || a->n == 0)
+    add_term(c, &sb, NULL, a->c0);
+  c->index--;
   const char *text = tt_arena_strdup(c->arena, tt_sb_str(&sb));
   tt_sb_free(&sb);
   return text;
@@ -511,10 +512,9 @@ static const char *
 subscript(struct cprinter *c, const struct tt_tensor *t, int n,
           const struct tt_expr *const *idx)
 {
-  c->index++;
-  const char *r = affine(c, tt_access_base(c->arena, t, n, idx));
-  c->index--;
-  return r;
+  struct tt_affine a =
+      tt_affine_of(c->arena, tt_access_base(c->arena, t, n, idx));
+  return tt_c_offset(c, &a);
 }
 
 bool
@@ -523,8 +523,8 @@ tt_is_register(const struct tt_tensor *t)
   return t->role == TT_LOCAL && t->scope == TT_REGISTER;
 }
 
-static const char *
-tensor_name(struct cprinter *c, const struct tt_tensor *t)
+const char *
+tt_c_tensor(struct cprinter *c, const struct tt_tensor *t)
 {
   const char *name = tt_names_of(c->names, t);
   if (name || t->role != TT_CONST)
@@ -552,7 +552,7 @@ tt_c_prefetch(struct cprinter *c, const struct tt_stmt *s)
                         "#define %s(p, i) ((void)(p), (void)(i))\n"
                         "#endif\n",
                         name, name));
-  return call(c, name, tensor_name(c, s->tensor),
+  return call(c, name, tt_c_tensor(c, s->tensor),
               subscript(c, s->tensor, s->nidx, s->idx));
 }
 
@@ -579,15 +579,12 @@ spread(struct cprinter *c, const struct tt_tensor *t, int n,
   const struct tt_expr *low = tt_access_base(c->arena, t, n, idx);
   if (stride < 0)
     low = tt_iadd(c->arena, low, tt_idx(c->arena, stride * (lanes - 1)));
-  c->index++;
-  const char *at = affine(c, low);
-  c->index--;
   /* 16-bit floats are moved as integers. */
   bool half = tt_c_is_half(t->dtype);
   return tt_arena_printf(
-      c->arena, "%s(%s&%s[%s])",
+      c->arena, "%s(%s&%s)",
       tt_c_spread_helper(c, half ? TT_U16 : t->dtype, lanes, (int)stride),
-      half ? "(const uint16_t *)" : "", tensor_name(c, t), at);
+      half ? "(const uint16_t *)" : "", tt_c_element(c, t, low));
 }
 
 /* {A[0], A[4], ...}: a vector from a stride. */
@@ -596,15 +593,13 @@ gather(struct cprinter *c, const struct tt_tensor *t, int n,
        const struct tt_expr *const *idx, int lanes, int64_t stride)
 {
   struct tt_sb sb = {0};
-  const char *name = tensor_name(c, t);
   const struct tt_expr *base = tt_access_base(c->arena, t, n, idx);
   tt_sb_printf(&sb, "((%s){", tt_c_memory_vector(c, t->dtype, lanes));
-  c->index++;
   for (int i = 0; i < lanes; i++)
     tt_sb_printf(
-        &sb, "%s%s[%s]", i ? ", " : "", name,
-        affine(c, tt_iadd(c->arena, base, tt_idx(c->arena, i * stride))));
-  c->index--;
+        &sb, "%s%s", i ? ", " : "",
+        tt_c_element(c, t,
+                     tt_iadd(c->arena, base, tt_idx(c->arena, i * stride))));
   tt_sb_add(&sb, "})");
   const char *text = tt_arena_strdup(c->arena, tt_sb_str(&sb));
   tt_sb_free(&sb);
@@ -615,7 +610,7 @@ const char *
 tt_c_access(struct cprinter *c, const struct tt_tensor *t, int n,
             const struct tt_expr *const *idx, bool store)
 {
-  const char *name = tensor_name(c, t);
+  const char *name = tt_c_tensor(c, t);
   int lanes;
   int64_t stride;
   tt_access_shape(t, n, idx, &lanes, &stride);
@@ -630,15 +625,15 @@ tt_c_access(struct cprinter *c, const struct tt_tensor *t, int n,
     return spread(c, t, n, idx, lanes, stride);
   if (lanes > 1 && stride != 1)
     return gather(c, t, n, idx, lanes, stride);
-  const char *s = subscript(c, t, n, idx);
+  const char *s = tt_c_element(c, t, tt_access_base(c->arena, t, n, idx));
   if (tt_c_is_part(lanes)) {
-    const char *address = tt_arena_printf(c->arena, "&%s[%s]", name, s);
+    const char *address = tt_arena_printf(c->arena, "&%s", s);
     return store ? address : tt_c_part_load(c, t->dtype, lanes, address);
   }
   if (lanes == 1)
-    return tt_arena_printf(c->arena, "%s[%s]", name, s);
-  return tt_arena_printf(c->arena, "*(%s%s *)&%s[%s]", store ? "" : "const ",
-                         tt_c_unaligned(c, t->dtype, lanes), name, s);
+    return s;
+  return tt_arena_printf(c->arena, "*(%s%s *)&%s", store ? "" : "const ",
+                         tt_c_unaligned(c, t->dtype, lanes), s);
 }
 
 const char *
@@ -646,7 +641,7 @@ tt_c_neighbours(struct cprinter *c, const struct tt_expr *load, int n)
 {
   const struct tt_tensor *t = load->tensor;
   return tt_arena_printf(c->arena, "*(const %s *)&%s[%s]",
-                         tt_c_unaligned(c, t->dtype, n), tensor_name(c, t),
+                         tt_c_unaligned(c, t->dtype, n), tt_c_tensor(c, t),
                          subscript(c, t, load->nargs, load->args));
 }
 

@@ -253,8 +253,8 @@ print_run(struct cprinter *c, const struct tt_nest *nest,
     tt_c_line(c, "(void)workspace;");
   set_workspace(c, plan, false);
   point_temps(c, p);
-  tt_c_stmt(c, nest->body);
   c->depth--;
+  tt_c_block(c, nest->body);
   tt_c_line(c, "}");
   free(u.all.items);
   tt_names_release(c->names, mark);
@@ -284,9 +284,9 @@ print_prepare(struct cprinter *c, const struct tt_nest *nest,
   if (!point_prepared(c, nest, plan, &u, false) && plan->prepare.workspace == 0)
     tt_c_line(c, "(void)prepared;");
   point_temps(c, p);
-  if (nest->prepare)
-    tt_c_stmt(c, nest->prepare);
   c->depth--;
+  if (nest->prepare)
+    tt_c_block(c, nest->prepare);
   tt_c_line(c, "}");
   tt_c_line(c, "%s", "");
   free(u.all.items);
@@ -458,6 +458,7 @@ release(struct cprinter *c)
   free(c->helpers.items);
   free(c->consts.items);
   free(c->pending.items);
+  free(c->bases.items);
   tt_names_free(c->names);
 }
 

@@ -3,6 +3,7 @@
  * cnames.c   identifiers
  * ctypes.c   names of types, constants
  * cexpr.c    scalar expressions and memory accesses
+ * cbase.c    pointers that several accesses share
  * cvec.c     vector expressions
  * cdot.c     sums of products of narrow integers among them
  * chelp.c    the static functions that expressions call
@@ -17,6 +18,7 @@
 #define TT_CODEGEN_CPRINT_H
 
 #include "codegen/plan.h"
+#include "ir/passes.h"
 
 /* Differences between the C-like languages that one printer serves. */
 struct dialect {
@@ -55,6 +57,18 @@ struct pending {
   bool risky; /* a compiler may not see that it is set before it is read */
 };
 
+/* A pointer that accesses of a block share; see cbase.c. */
+struct base {
+  const struct tt_tensor *tensor;
+  struct tt_affine at; /* the element it points to */
+  const char *name;    /* NULL: not declared yet */
+  int count;           /* of accesses */
+  bool varied, stored; /* not all of one element; some write */
+};
+struct block_mark {
+  int n, block;
+};
+
 struct cprinter {
   struct tt_arena *arena;
   const struct tt_codegen_options *options;
@@ -73,6 +87,8 @@ struct cprinter {
   TT_VEC(struct helper) helpers;
   TT_VEC(const struct tt_tensor *) consts;
   TT_VEC(struct pending) pending;
+  TT_VEC(struct base) bases; /* outer blocks first */
+  int block;                 /* where those of this block begin */
 };
 
 /* Precedence: tt_binop_prec for binary operators and around it: */
@@ -110,6 +126,10 @@ const char *tt_c_int(struct cprinter *, enum tt_dtype, int64_t, int *prec);
 const char *tt_c_expr(struct cprinter *, const struct tt_expr *, int prec);
 /* The same for an index: arithmetic cannot overflow. */
 const char *tt_c_index(struct cprinter *, const struct tt_expr *, int prec);
+/* The offset of an element as an index. */
+const char *tt_c_offset(struct cprinter *, const struct tt_affine *);
+/* The name of a tensor in memory. */
+const char *tt_c_tensor(struct cprinter *, const struct tt_tensor *);
 /* Left side of an assignment or a load, all lanes; for a store of part of a
  * vector its address. */
 const char *tt_c_access(struct cprinter *, const struct tt_tensor *, int n,
@@ -132,6 +152,16 @@ const char *tt_c_infix(struct cprinter *, enum tt_binop, const char *a,
                        const char *b, int prec);
 int tt_c_operand_prec(enum tt_binop op, const struct tt_expr *operand,
                       bool right);
+
+/* ---- cbase.c ---- */
+/* Around the statements of a block. */
+struct block_mark tt_c_bases_open(struct cprinter *, const struct tt_stmt *);
+void tt_c_bases_close(struct cprinter *, struct block_mark);
+/* Before a store: declares the pointers that its accesses share. */
+void tt_c_bases_declare(struct cprinter *, const struct tt_stmt *);
+/* "A[m * 64 + 8]", or "A_at[8]" where there is a pointer. */
+const char *tt_c_element(struct cprinter *, const struct tt_tensor *,
+                         const struct tt_expr *offset);
 
 /* ---- cvec.c ---- */
 const char *tt_c_vexpr(struct cprinter *, const struct tt_expr *, int prec);
@@ -213,6 +243,10 @@ void tt_c_line(struct cprinter *, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void tt_c_stmt(struct cprinter *, const struct tt_stmt *);
 void tt_c_comment(struct cprinter *, const char *text);
+/* The statements of a block, already opened. */
+void tt_c_block(struct cprinter *, const struct tt_stmt *);
+/* Does an allocation, maybe the last statement of its block, open a block? */
+bool tt_c_needs_block(const struct tt_stmt *, bool last);
 
 /* ---- cprint.c ---- */
 /* Prints the kernel's functions (static when `internal`) and what they need

@@ -350,14 +350,15 @@ print_store(struct cprinter *c, const struct tt_stmt *s)
 
 /* ---- blocks ----------------------------------------------------------- */
 
-/* The statements of a block, already opened. */
-static void
-print_block(struct cprinter *c, const struct tt_stmt *s)
+void
+tt_c_block(struct cprinter *c, const struct tt_stmt *s)
 {
   int mark = tt_names_mark(c->names), pending = c->pending.n;
+  struct block_mark bases = tt_c_bases_open(c, s);
   c->depth++;
   tt_c_stmt(c, s);
   c->depth--;
+  tt_c_bases_close(c, bases);
   tt_names_release(c->names, mark);
   c->pending.n = pending;
 }
@@ -373,7 +374,7 @@ print_for(struct cprinter *c, const struct tt_stmt *s)
   const char *i = tt_names_bind(c->names, s->var, s->var->name);
   tt_c_line(c, "for (%s %s = 0; %s < %lld; %s++) {", c->dialect->index, i, i,
             (long long)s->var->extent, i);
-  print_block(c, s->body);
+  tt_c_block(c, s->body);
   tt_c_line(c, "}");
   tt_names_release(c->names, mark);
   c->parallel -= parallel;
@@ -385,13 +386,13 @@ print_if(struct cprinter *c, const struct tt_stmt *s)
   const char *open = "if";
   for (;;) {
     tt_c_line(c, "%s (%s) {", open, tt_c_expr(c, s->cond, PREC_ANY));
-    print_block(c, s->body);
+    tt_c_block(c, s->body);
     const struct tt_stmt *other = s->other;
     if (!other || (other->kind == TT_SEQ && other->nitems == 0))
       break;
     if (other->kind != TT_IF || other->comment) {
       tt_c_line(c, "} else {");
-      print_block(c, other);
+      tt_c_block(c, other);
       break;
     }
     open = "} else if";
@@ -449,8 +450,8 @@ print_alloc(struct cprinter *c, const struct tt_stmt *s)
 
 /* An array of a local that ends before its block does is in a block of its
  * own, so that its memory can be used again. */
-static bool
-needs_block(const struct tt_stmt *s, bool last)
+bool
+tt_c_needs_block(const struct tt_stmt *s, bool last)
 {
   return s->kind == TT_ALLOC && !last && !tt_is_register(s->tensor);
 }
@@ -460,13 +461,13 @@ print_items(struct cprinter *c, const struct tt_stmt *s)
 {
   for (int i = 0; i < s->nitems; i++) {
     const struct tt_stmt *item = s->items[i];
-    if (!needs_block(item, i == s->nitems - 1)) {
+    if (!tt_c_needs_block(item, i == s->nitems - 1)) {
       tt_c_stmt(c, item);
       continue;
     }
     declare_used(c, item);
     tt_c_line(c, "{");
-    print_block(c, item);
+    tt_c_block(c, item);
     tt_c_line(c, "}");
   }
 }
@@ -480,6 +481,7 @@ tt_c_stmt(struct cprinter *c, const struct tt_stmt *s)
     tt_c_comment(c, s->comment);
   switch (s->kind) {
   case TT_STORE:
+    tt_c_bases_declare(c, s);
     print_store(c, s);
     break;
   case TT_PREFETCH:

@@ -7,7 +7,7 @@ codegen_libcodegen_a_SOURCES = \
 	codegen/partition.c codegen/plan.h codegen/plan.c \
 	codegen/cprint.h codegen/cnames.c codegen/cpart.c codegen/ctypes.c \
 	codegen/cexpr.c \
-	codegen/dot.h codegen/dot.c codegen/cdot.c \
+	codegen/cbase.c codegen/dot.h codegen/dot.c codegen/cdot.c \
 	codegen/cvec.c codegen/chelp.c codegen/cconv.c codegen/cstmt.c \
 	codegen/cprint.c \
 	codegen/ctest.c codegen/vmath.h codegen/vmath.c

@@ -385,6 +385,53 @@ test_parallel(void **state)
   check_nest(&f);
 }
 
+/* The code of a nest with vectors; to be freed. */
+static struct tt_sb
+code_of(struct fix *f)
+{
+  struct tt_codegen_options opt = {.vector_bytes = 64};
+  struct tt_code_sizes sizes;
+  struct tt_sb sb = {0};
+  assert_null(tt_codegen_c(f->ar, &f->nest, &opt, &sizes, &sb));
+  return sb;
+}
+
+/* Eight rows, each a vector: their offsets share one pointer; where each is
+ * read under a condition only, none, as it might point outside. */
+static void
+test_shared_pointers(void **state)
+{
+  (void)state;
+  for (int lazy = 0; lazy < 2; lazy++) {
+    struct fix f;
+    start(&f, "shared");
+    struct tt_tensor *a = param(&f, "A", TT_INPUT, TT_F32, 2, DIMS(40, 16));
+    struct tt_tensor *o = param(&f, "O", TT_OUTPUT, TT_F32, 2, DIMS(48, 16));
+    const struct tt_var *y = var(&f, "y", 6), *u = var(&f, "u", 8);
+    const struct tt_var *v = var(&f, "x", 16);
+    const struct tt_expr *row =
+        tt_iadd(f.ar, tt_imul(f.ar, ref(&f, y), 8), ref(&f, u));
+    const struct tt_expr *less = tt_isub(f.ar, row, tt_idx(f.ar, 8));
+    const struct tt_expr *some =
+        tt_select(f.ar, tt_binary(f.ar, TT_GE, ref(&f, y), tt_idx(f.ar, 1)),
+                  load(&f, a, IDX(less, ref(&f, v))), tt_flt(f.ar, TT_F32, 0));
+    const struct tt_expr *all =
+        load(&f, a, IDX(tt_imod(f.ar, row, 40), ref(&f, v)));
+    f.nest.body = serial(
+        &f, y,
+        tt_for(f.ar, TT_UNROLL, 1, u,
+               vector(&f, v, 16,
+                      store(&f, o, IDX(row, ref(&f, v)), lazy ? some : all))));
+    struct tt_sb sb = code_of(&f);
+    assert_non_null(strstr(sb.s, "float *const O_at = &O["));
+    assert_non_null(strstr(sb.s, "O_at[112]"));
+    if (lazy)
+      assert_null(strstr(sb.s, "A_at"));
+    tt_sb_free(&sb);
+    check_nest(&f);
+  }
+}
+
 int
 main(void)
 {
@@ -403,6 +450,7 @@ main(void)
       cmocka_unit_test(test_not_registers),
       cmocka_unit_test(test_names_and_stores),
       cmocka_unit_test(test_parallel),
+      cmocka_unit_test(test_shared_pointers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

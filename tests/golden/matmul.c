@@ -24,12 +24,13 @@ void matmul(const float *restrict A, const float *restrict B, float *restrict C)
           C_acc_2_0 = (f32x16){0};
           C_acc_2_1 = (f32x16){0};
         } else {
-          C_acc_0_0 = *(const f32x16u *)&C[y * 192 + x * 32];
-          C_acc_0_1 = *(const f32x16u *)&C[y * 192 + x * 32 + 16];
-          C_acc_1_0 = *(const f32x16u *)&C[y * 192 + x * 32 + 64];
-          C_acc_1_1 = *(const f32x16u *)&C[y * 192 + x * 32 + 80];
-          C_acc_2_0 = *(const f32x16u *)&C[y * 192 + x * 32 + 128];
-          C_acc_2_1 = *(const f32x16u *)&C[y * 192 + x * 32 + 144];
+          const float *const C_at = &C[y * 192 + x * 32];
+          C_acc_0_0 = *(const f32x16u *)&C_at[0];
+          C_acc_0_1 = *(const f32x16u *)&C_at[16];
+          C_acc_1_0 = *(const f32x16u *)&C_at[64];
+          C_acc_1_1 = *(const f32x16u *)&C_at[80];
+          C_acc_2_0 = *(const f32x16u *)&C_at[128];
+          C_acc_2_1 = *(const f32x16u *)&C_at[144];
         }
         for (ptrdiff_t k1 = 0; k1 < 16; k1++) {
           const f32x16 bp_0 = *(const f32x16u *)&Bp[k1 * 32];
@@ -44,12 +45,13 @@ void matmul(const float *restrict A, const float *restrict B, float *restrict C)
           C_acc_2_0 += a_2 * bp_0;
           C_acc_2_1 += a_2 * bp_1;
         }
-        *(f32x16u *)&C[y * 192 + x * 32] = C_acc_0_0;
-        *(f32x16u *)&C[y * 192 + x * 32 + 16] = C_acc_0_1;
-        *(f32x16u *)&C[y * 192 + x * 32 + 64] = C_acc_1_0;
-        *(f32x16u *)&C[y * 192 + x * 32 + 80] = C_acc_1_1;
-        *(f32x16u *)&C[y * 192 + x * 32 + 128] = C_acc_2_0;
-        *(f32x16u *)&C[y * 192 + x * 32 + 144] = C_acc_2_1;
+        float *const C_at = &C[y * 192 + x * 32];
+        *(f32x16u *)&C_at[0] = C_acc_0_0;
+        *(f32x16u *)&C_at[16] = C_acc_0_1;
+        *(f32x16u *)&C_at[64] = C_acc_1_0;
+        *(f32x16u *)&C_at[80] = C_acc_1_1;
+        *(f32x16u *)&C_at[128] = C_acc_2_0;
+        *(f32x16u *)&C_at[144] = C_acc_2_1;
       }
       f32x16 C_acc_0, C_acc_1;
       if (k == 0) {

@@ -194,29 +194,45 @@ tt_c_bases_close(struct cprinter *c, struct block_mark mark)
 
 /* ---- use --------------------------------------------------------------- */
 
-/* Declares the base of an access that is about to be made. */
+/* Gives the base of an access that is about to be made its name. */
 static void
-declare(struct cprinter *c, const struct tt_tensor *t,
-        const struct tt_affine *a, bool store)
+announce(struct cprinter *c, const struct tt_tensor *t,
+         const struct tt_affine *a, bool store)
 {
   (void)store;
   struct base *b = find(c, t, a, c->block);
   if (!b || b->name || b->count < FEWEST || !b->varied)
     return;
-  const char *name = tt_c_tensor(c, t);
-  const char *element = tt_c_offset(c, a);
   b->at = *a;
-  b->name =
-      tt_names_bind(c->names, NULL, tt_arena_printf(c->arena, "%s_at", name));
-  tt_c_line(c, "%s%s *const %s = &%s[%s];", b->stored ? "" : "const ",
-            tt_c_storage(t->dtype), b->name, name, element);
+  b->name = tt_names_bind(
+      c->names, NULL, tt_arena_printf(c->arena, "%s_at", tt_c_tensor(c, t)));
+  c->announced++;
 }
 
 void
-tt_c_bases_declare(struct cprinter *c, const struct tt_stmt *s)
+tt_c_bases_announce(struct cprinter *c, const struct tt_stmt *s)
 {
   if (c->bases.n > c->block)
-    visit_store(c, declare, s);
+    visit_store(c, announce, s);
+}
+
+void
+tt_c_bases_declare(struct cprinter *c)
+{
+  int all = c->announced;
+  c->announced = 0; /* the lines below are no statements */
+  for (int i = c->block; all > 0 && i < c->bases.n; i++) {
+    struct base *b = &c->bases.items[i];
+    if (!b->name || b->declared)
+      continue;
+    b->declared = b->used;
+    if (!b->used)
+      b->name = NULL; /* what prints the statement had another way */
+    else
+      tt_c_line(c, "%s%s *const %s = &%s[%s];", b->stored ? "" : "const ",
+                tt_c_storage(b->tensor->dtype), b->name,
+                tt_c_tensor(c, b->tensor), tt_c_offset(c, &b->at));
+  }
 }
 
 const char *
@@ -225,10 +241,12 @@ tt_c_element(struct cprinter *c, const struct tt_tensor *t,
 {
   struct tt_affine a = tt_affine_of(c->arena, offset);
   for (int i = c->bases.n - 1; i >= 0; i--) {
-    const struct base *b = &c->bases.items[i];
-    if (b->tensor == t && b->name && same_terms(&b->at, &a))
-      return tt_arena_printf(c->arena, "%s[%lld]", b->name,
-                             (long long)(a.c0 - b->at.c0));
+    struct base *b = &c->bases.items[i];
+    if (b->tensor != t || !b->name || !same_terms(&b->at, &a))
+      continue;
+    b->used = true;
+    return tt_arena_printf(c->arena, "%s[%lld]", b->name,
+                           (long long)(a.c0 - b->at.c0));
   }
   return tt_arena_printf(c->arena, "%s[%s]", tt_c_tensor(c, t),
                          tt_c_offset(c, &a));

@@ -61,9 +61,10 @@ struct pending {
 struct base {
   const struct tt_tensor *tensor;
   struct tt_affine at; /* the element it points to */
-  const char *name;    /* NULL: not declared yet */
+  const char *name;    /* NULL: none yet */
   int count;           /* of accesses */
   bool varied, stored; /* not all of one element; some write */
+  bool used, declared;
 };
 struct block_mark {
   int n, block;
@@ -89,6 +90,7 @@ struct cprinter {
   TT_VEC(struct pending) pending;
   TT_VEC(struct base) bases; /* outer blocks first */
   int block;                 /* where those of this block begin */
+  int announced;             /* that the next line is to declare */
 };
 
 /* Precedence: tt_binop_prec for binary operators and around it: */
@@ -157,8 +159,10 @@ int tt_c_operand_prec(enum tt_binop op, const struct tt_expr *operand,
 /* Around the statements of a block. */
 struct block_mark tt_c_bases_open(struct cprinter *, const struct tt_stmt *);
 void tt_c_bases_close(struct cprinter *, struct block_mark);
-/* Before a store: declares the pointers that its accesses share. */
-void tt_c_bases_declare(struct cprinter *, const struct tt_stmt *);
+/* Before a store: names for the pointers that its accesses share; before the
+ * line of it is printed: declares those that it uses. */
+void tt_c_bases_announce(struct cprinter *, const struct tt_stmt *);
+void tt_c_bases_declare(struct cprinter *);
 /* "A[m * 64 + 8]", or "A_at[8]" where there is a pointer. */
 const char *tt_c_element(struct cprinter *, const struct tt_tensor *,
                          const struct tt_expr *offset);

@@ -61,6 +61,8 @@ tt_c_line(struct cprinter *c, const char *fmt, ...)
   va_start(ap, fmt);
   tt_sb_vprintf(&sb, fmt, ap);
   va_end(ap);
+  if (c->announced > 0)
+    tt_c_bases_declare(c);
   const char *s = tt_sb_str(&sb);
   int left = 2 * c->depth, more = left + 4 + (int)strspn(s, " ");
   for (bool first = true;; first = false) {
@@ -481,7 +483,7 @@ tt_c_stmt(struct cprinter *c, const struct tt_stmt *s)
     tt_c_comment(c, s->comment);
   switch (s->kind) {
   case TT_STORE:
-    tt_c_bases_declare(c, s);
+    tt_c_bases_announce(c, s);
     print_store(c, s);
     break;
   case TT_PREFETCH:

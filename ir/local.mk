@@ -7,6 +7,7 @@ ir_libir_a_SOURCES = \
 	ir/dump.c \
 	ir/eval.c ir/eval.h \
 	ir/expr.c ir/ir.h ir/binop.def ir/fn.def \
+	ir/factor.c \
 	ir/interp.c ir/interp.h ir/interp_nest.c ir/interp_program.c \
 	ir/interval.c \
 	ir/linear.c \

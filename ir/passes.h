@@ -66,6 +66,15 @@ const struct tt_expr *tt_simplify(struct tt_arena *, const struct tt_expr *,
 const struct tt_stmt *tt_simplify_stmt(struct tt_arena *,
                                        const struct tt_stmt *);
 
+/* ---- factor.c ---------------------------------------------------------- */
+
+/* Split sums over several axes of products whose factors depend on different
+ * ones into sums one after the other, where that saves half of the work or
+ * more: sum[i,j](A[i] * B[j] * X[i,j]) is sum[j](B[j] * sum[i](A[i] *
+ * X[i,j])).  The new stages are called NAME_part.  Changes the program; sums
+ * of floats are left alone with `strict_fp`. */
+void tt_factor_sums(struct tt_program *, bool strict_fp);
+
 /* ---- verify.c ---------------------------------------------------------- */
 
 /* NULL if well formed, else what is wrong (owned by the arena).  Programs:

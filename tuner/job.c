@@ -15,6 +15,8 @@
 
 #include "tuner/job.h"
 
+#include "ir/passes.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +146,7 @@ compile(struct tt_job *job)
   tt_report_diags(diags);
   if (!job->front.program)
     return TT_EXIT_INPUT;
+  tt_factor_sums(job->front.program, job->options->strict_fp);
   job->unit = unit_of(job->front.program);
   if (job->options->output && !has_output(job->front.program))
     return tt_fail(TT_EXIT_INPUT,

@@ -275,17 +275,36 @@ tt_cache_read(struct tt_schedule *s, int stage, const struct tt_tensor *tensor,
 
 bool
 tt_cache_padded(struct tt_schedule *s, int stage,
-                const struct tt_tensor *tensor, int loop, int lanes,
-                const char *name)
+                const struct tt_tensor *tensor, int loop, int ndims,
+                const int *dims, int lanes, const char *name)
 {
   struct tt_cache_read *c = new_cache(s, stage, tensor, loop, lanes, name);
   if (!c)
     return false;
+  if (ndims && !tt_is_permutation(ndims, dims, tensor->ndim))
+    return tt_refuse(s,
+                     "a layout of the copy of %s names each of its dimensions "
+                     "0..%d once",
+                     tensor->name, tensor->ndim - 1);
   c->pad = common_padding(s, stage, tensor);
+  c->ndims = ndims;
+  if (ndims)
+    memcpy(c->dims, dims, (size_t)ndims * sizeof *dims);
   if (!c->pad || !keep_cache(s, stage))
     return false;
   const char *at = loop_name(&s->stages[stage], loop);
-  if (lanes)
+  struct tt_sb text = {0};
+  for (int i = 0; i < ndims; i++)
+    tt_sb_printf(&text, "%s%d", i ? " " : "", dims[i]);
+  const char *lay = tt_arena_strdup(s->arena, tt_sb_str(&text));
+  tt_sb_free(&text);
+  if (ndims && lanes)
+    tt_record(s, stage, "cache_read", "llkskskikl", tensor->name, at, "pad",
+              "copy", "layout", lay, "vectorize", (int64_t)lanes, "name", name);
+  else if (ndims)
+    tt_record(s, stage, "cache_read", "llkskskl", tensor->name, at, "pad",
+              "copy", "layout", lay, "name", name);
+  else if (lanes)
     tt_record(s, stage, "cache_read", "llkskikl", tensor->name, at, "pad",
               "copy", "vectorize", (int64_t)lanes, "name", name);
   else

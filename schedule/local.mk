@@ -14,6 +14,7 @@ schedule_libschedule_a_SOURCES = \
 	schedule/products.c \
 	schedule/region.c \
 	schedule/rfactor.c \
+	schedule/relayout.c \
 	schedule/schedule.h \
 	schedule/shrink.c \
 	schedule/space.c schedule/space.h schedule/space_apply.c \

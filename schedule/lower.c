@@ -354,6 +354,7 @@ compute_here(struct tt_inst *in, int stage, struct top *top)
   p->acc_vector = -1;
   p->target =
       tt_lw_local_tensor(lw, out->name, out->dtype, out->ndim, p->region);
+  tt_lw_store_as(lw, p->target, ps->nlayout, ps->layout);
   TT_PUSH(top->locals, p->target);
   TT_PUSH(top->items, nest(p, 0));
   bind(lw, out, p->target, out->ndim, p->base);
@@ -405,38 +406,93 @@ with_border(struct tt_lowering *lw, const struct tt_tensor *t,
   return inside ? tt_select(ar, inside, value, border) : value;
 }
 
-/* Copy the region of a tensor, dimension by dimension. */
-static stmt
-copy_region(struct tt_inst *in, int cache)
+/* One copy of a region: dimension d from `lo` over `n` (lo is not 0 for the
+ * dimension that is cut alone). */
+struct copying {
+  struct tt_inst *in;
+  int cache;
+  int norder, order[TT_MAX_DIMS]; /* dimensions, outermost loop first */
+  int cut;                        /* copied in blocks, or -1 */
+  int64_t block, lo, n; /* of the cut dimension: a block, the part copied */
+};
+
+static const struct tt_var *
+new_var(struct tt_lowering *lw, const char *name, int64_t extent)
 {
+  struct tt_var *v = TT_NEW(lw->arena, struct tt_var);
+  *v = (struct tt_var){.name = name, .extent = extent, .id = lw->nvars++};
+  return v;
+}
+
+static const struct tt_expr *
+counted(struct tt_arena *ar, const struct tt_var *v)
+{
+  return v->extent == 1 ? tt_idx(ar, 0) : tt_var_ref(ar, v);
+}
+
+static stmt
+copy_part(const struct copying *k)
+{
+  struct tt_inst *in = k->in;
   struct tt_lowering *lw = in->lw;
   struct tt_arena *ar = lw->arena;
-  const struct tt_cache_read *c = &in->ss->caches[cache];
-  const struct tt_tensor *local = in->cache[cache], *t = c->tensor;
+  const struct tt_cache_read *c = &in->ss->caches[k->cache];
+  const struct tt_tensor *local = in->cache[k->cache], *t = c->tensor;
   const struct tt_expr *to[TT_MAX_DIMS], *from[TT_MAX_DIMS];
-  const struct tt_var *vars[TT_MAX_DIMS];
+  const struct tt_var *vars[TT_MAX_DIMS], *blocks = NULL;
   for (int d = 0; d < t->ndim; d++) {
-    struct tt_var *v = TT_NEW(ar, struct tt_var);
-    v->name = tt_arena_printf(ar, "i%d", d);
-    v->extent = local->dims[d];
-    v->id = lw->nvars++;
-    vars[d] = v;
-    to[d] = v->extent == 1 ? tt_idx(ar, 0) : tt_var_ref(ar, v);
-    from[d] = tt_iadd(ar, in->cache_base[cache][d], to[d]);
+    bool cut = d == k->cut;
+    vars[d] = new_var(lw, tt_arena_printf(ar, "i%d", d),
+                      cut ? k->block : local->dims[d]);
+    to[d] = counted(ar, vars[d]);
+    if (cut) {
+      blocks = new_var(lw, "block", k->n / k->block);
+      to[d] = tt_iadd(ar, tt_iadd(ar, tt_idx(ar, k->lo), to[d]),
+                      tt_imul(ar, counted(ar, blocks), k->block));
+    }
+    from[d] = tt_iadd(ar, in->cache_base[k->cache][d], to[d]);
   }
-  struct tt_place_values p = {.in = in, .skip_cache = cache};
+  struct tt_place_values p = {.in = in, .skip_cache = k->cache};
   const struct tt_expr *value =
       tt_lw_at_place(&p, tt_load(ar, t, t->ndim, from));
   if (c->pad)
     value = with_border(lw, t, from, value, c->pad);
   stmt st = tt_lw_guarded(in, tt_store(ar, local, t->ndim, to, value));
-  for (int d = t->ndim - 1; d >= 0; d--)
-    if (vars[d]->extent > 1) {
-      bool vector = d == t->ndim - 1 && c->lanes;
-      st = tt_for(ar, vector ? TT_VECTOR : TT_SERIAL, vector ? c->lanes : 0,
-                  vars[d], st);
-    }
+  for (int i = k->norder - 1; i >= 0; i--) {
+    const struct tt_var *v = vars[k->order[i]];
+    bool vector = i == k->norder - 1 && c->lanes;
+    if (v->extent > 1)
+      st = tt_for(ar, vector ? TT_VECTOR : TT_SERIAL, vector ? c->lanes : 0, v,
+                  st);
+    if (i == k->norder - 2 && blocks && blocks->extent > 1)
+      st = tt_for(ar, TT_SERIAL, 0, blocks, st);
+  }
   return st;
+}
+
+/* Copy the region of a tensor, dimension by dimension.  In another order, as
+ * vectors: in blocks of a vector along the last one, so that the lines that
+ * each lane is read from serve for the points beside it, too. */
+static stmt
+copy_region(struct tt_inst *in, int cache)
+{
+  const struct tt_cache_read *c = &in->ss->caches[cache];
+  const struct tt_tensor *local = in->cache[cache];
+  struct copying k = {in, cache, local->ndim, {0}, -1, 0, 0, 0};
+  for (int d = 0; d < k.norder; d++)
+    k.order[d] = c->ndims ? c->dims[d] : d;
+  int last = k.norder ? k.order[k.norder - 1] : 0;
+  if (!c->ndims || k.norder < 2 || !c->lanes || local->dims[last] < c->lanes)
+    return copy_part(&k);
+  k.cut = last;
+  k.block = c->lanes;
+  k.n = local->dims[last] / k.block * k.block;
+  stmt parts[2] = {copy_part(&k), NULL};
+  k.lo = k.n;
+  k.n = k.block = local->dims[last] - k.lo;
+  if (k.n)
+    parts[1] = copy_part(&k);
+  return tt_seq(in->lw->arena, 2, parts);
 }
 
 struct fixity {
@@ -509,6 +565,7 @@ fill_here(struct tt_inst *in, int cache, struct top *top)
     TT_PUSH(top->locals, in->cache[cache]);
     TT_PUSH(top->items, st);
   }
+  tt_lw_store_as(lw, local, c->ndims, c->dims);
 }
 
 static stmt

@@ -58,6 +58,15 @@ struct tt_limit {
   struct tt_range dim[TT_MAX_DIMS];
 };
 
+/* A tensor stored with its dimensions in another order: dimension d of
+ * `stored` is dims[d] of `tensor`.  Lowering speaks of `tensor`; in the end
+ * tt_lw_relayout() puts `stored` in its place. */
+struct tt_stored {
+  const struct tt_tensor *tensor;
+  struct tt_tensor *stored;
+  const int *dims;
+};
+
 struct tt_lowering {
   struct tt_arena *arena;
   const struct tt_schedule *s;
@@ -72,6 +81,7 @@ struct tt_lowering {
   /* Copies of fixed tensors at root: filled by NAME_prepare. */
   TT_VEC(struct tt_tensor *) ahead;
   TT_VEC(const struct tt_stmt *) ahead_fills;
+  TT_VEC(struct tt_stored) stored;
   int nvars;
   int64_t nodes; /* statements made so far */
   const char *error;
@@ -93,6 +103,15 @@ void tt_required_region(const struct tt_inst *, const struct tt_tensor *,
  * tensor.  false, without clipping, when a read has no constant bounds. */
 bool tt_own_region(const struct tt_inst *, const struct tt_tensor *, bool clip,
                    const struct tt_expr **base, int64_t *extent);
+
+/* Store the tensor's dimensions in this order; n 0: as they are. */
+void tt_lw_store_as(struct tt_lowering *, const struct tt_tensor *, int n,
+                    const int *dims);
+/* The tensor that stands for it in the end. */
+const struct tt_tensor *tt_lw_stored(const struct tt_lowering *,
+                                     const struct tt_tensor *);
+const struct tt_stmt *tt_lw_relayout(const struct tt_lowering *,
+                                     const struct tt_stmt *);
 
 /* ---- between lower.c and accumulate.c ---- */
 

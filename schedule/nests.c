@@ -196,10 +196,13 @@ lower_roots(struct whole *w, struct tt_lowering *lw, struct lists *l,
     } else if (out->role == TT_TEMP) {
       TT_PUSH(l->temps, out);
     }
+    tt_lw_store_as(lw, target, ss->nlayout, ss->layout);
     const struct tt_stage_schedule *finish =
         ss->finish < 0 ? NULL : &w->s->stages[ss->finish];
-    if (finish && finish->stage->out->role == TT_TEMP)
+    if (finish && finish->stage->out->role == TT_TEMP) {
       TT_PUSH(l->temps, finish->stage->out);
+      tt_lw_store_as(lw, finish->stage->out, finish->nlayout, finish->layout);
+    }
     const struct tt_stmt *st = tt_lower_stage(lw, i, target);
     if (lw->error)
       return;
@@ -231,6 +234,21 @@ fixed_tensors(const struct whole *w)
   return weights ? fixed : NULL; /* without weights there is no prepare */
 }
 
+/* The program with the tensors that nests speak of in their places. */
+static const struct tt_program *
+stored_program(struct tt_arena *ar, const struct tt_lowering *lw,
+               const struct tt_program *p)
+{
+  if (!lw->stored.n)
+    return p;
+  struct tt_program *copy = tt_arena_dup(ar, p, sizeof *p);
+  copy->tensors =
+      tt_arena_dup(ar, p->tensors, (size_t)p->ntensors * sizeof *p->tensors);
+  for (int i = 0; i < p->ntensors; i++)
+    copy->tensors[i] = (struct tt_tensor *)tt_lw_stored(lw, p->tensors[i]);
+  return copy;
+}
+
 bool
 tt_schedule_lower(struct tt_arena *ar, const struct tt_schedule *s,
                   struct tt_nest *out, const char **error)
@@ -256,10 +274,17 @@ tt_schedule_lower(struct tt_arena *ar, const struct tt_schedule *s,
     TT_PUSH(l.prepared, lw.ahead.items[i]);
     TT_PUSH(l.prepare, lw.ahead_fills.items[i]);
   }
+  for (int i = 0; i < l.prepared.n; i++)
+    l.prepared.items[i] =
+        (struct tt_tensor *)tt_lw_stored(&lw, l.prepared.items[i]);
+  for (int i = 0; i < l.temps.n; i++)
+    l.temps.items[i] = (struct tt_tensor *)tt_lw_stored(&lw, l.temps.items[i]);
+  const struct tt_stmt *prepare = tt_seq(ar, l.prepare.n, l.prepare.items),
+                       *body = tt_seq(ar, l.body.n, l.body.items);
   *out = (struct tt_nest){
-      .program = s->program,
-      .prepare = weights ? tt_seq(ar, l.prepare.n, l.prepare.items) : NULL,
-      .body = tt_seq(ar, l.body.n, l.body.items),
+      .program = stored_program(ar, &lw, s->program),
+      .prepare = weights ? tt_lw_relayout(&lw, prepare) : NULL,
+      .body = tt_lw_relayout(&lw, body),
       .nprepared = l.prepared.n,
       .prepared = tt_arena_dup(ar, l.prepared.items,
                                (size_t)l.prepared.n * sizeof(void *)),
@@ -272,6 +297,7 @@ tt_schedule_lower(struct tt_arena *ar, const struct tt_schedule *s,
   free(l.temps.items);
   free(lw.ahead.items);
   free(lw.ahead_fills.items);
+  free(lw.stored.items);
   *error = lw.error;
   return !lw.error;
 }

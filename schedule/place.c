@@ -1,5 +1,5 @@
 /* Primitives that say where a stage is computed: inline, compute_at,
- * compute_root. */
+ * compute_root; and how its result is stored: layout. */
 #include "config.h"
 
 #include "schedule/state.h"
@@ -66,7 +66,7 @@ untouched(struct tt_schedule *s, int stage)
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
   if (ss->nloops != ss->stage->nspatial + ss->stage->nreduce || ss->ncaches ||
-      ss->nprefetches || ss->cache_write != TT_NO_CACHE)
+      ss->nprefetches || ss->cache_write != TT_NO_CACHE || ss->nlayout)
     return tt_refuse(s, "%s has a schedule of its own",
                      tt_stage_name(s, stage));
   for (int i = 0; i < s->nstages && ss->attached; i++)
@@ -299,5 +299,30 @@ tt_finish(struct tt_schedule *s, int stage, int reduction)
   ss->place = TT_FINISH;
   ss->at_stage = reduction;
   tt_record(s, stage, "finish", "l", rn);
+  return true;
+}
+
+bool
+tt_layout(struct tt_schedule *s, int stage, int ndims, const int *dims)
+{
+  struct tt_stage_schedule *ss = &s->stages[stage];
+  const struct tt_tensor *out = ss->stage->out;
+  if (out->role != TT_TEMP)
+    return tt_refuse(s, "%s is an output: its layout is given", out->name);
+  if (ss->place == TT_INLINE)
+    return tt_refuse(s, "%s is inlined", out->name);
+  if (!tt_is_permutation(ndims, dims, out->ndim))
+    return tt_refuse(s, "a layout of %s names each of its axes once",
+                     out->name);
+  struct tt_sb text = {0};
+  for (int i = 0; i < ndims; i++) {
+    ss->layout[i] = dims[i];
+    tt_sb_printf(&text, "%s%s", i ? " " : "",
+                 ss->stage->spatial[dims[i]]->name);
+  }
+  ss->nlayout = ndims;
+  tt_record(s, stage, "layout", "s",
+            tt_arena_strdup(s->arena, tt_sb_str(&text)));
+  tt_sb_free(&text);
   return true;
 }

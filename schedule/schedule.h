@@ -53,6 +53,8 @@ struct tt_cache_read {
   int lanes;                 /* vectorize the fill; 0: plain */
   const struct tt_expr *pad; /* copied with its border, which holds this
                                 constant; NULL: without.  Dimensions only. */
+  int ndims;             /* with pad: the tensor's dimensions in the order */
+  int dims[TT_MAX_DIMS]; /* in which they are stored; 0: as declared */
 };
 
 /* At the top of the loop's body: what its iteration `distance` later uses. */
@@ -84,6 +86,8 @@ struct tt_stage_schedule {
   struct tt_cache_read caches[TT_MAX_CACHES];
   int nprefetches;
   struct tt_prefetch_of prefetches[TT_MAX_PREFETCHES];
+  int nlayout;             /* the result's dimensions in the order in which */
+  int layout[TT_MAX_DIMS]; /* they are stored, outermost first; 0: declared */
 };
 
 struct tt_schedule {
@@ -144,11 +148,15 @@ bool tt_cache_write(struct tt_schedule *, int stage, int loop);
 bool tt_cache_read(struct tt_schedule *, int stage, const struct tt_tensor *,
                    int loop, int nlayout, const int *layout, int lanes,
                    const char *name);
-/* The same in the layout of the tensor's dimensions, with the values that its
- * reads have outside of it (`else`) as a border: the reads then need no
- * condition. */
+/* The same in the layout of the tensor's dimensions, or with these in another
+ * order (ndims 0: as declared), with the values that its reads have outside
+ * of it (`else`) as a border: the reads then need no condition. */
 bool tt_cache_padded(struct tt_schedule *, int stage, const struct tt_tensor *,
-                     int loop, int lanes, const char *name);
+                     int loop, int ndims, const int *dims, int lanes,
+                     const char *name);
+/* The stage's result is stored with its dimensions in this order, outermost
+ * first: a permutation of all of them. */
+bool tt_layout(struct tt_schedule *, int stage, int ndims, const int *dims);
 /* `what` is the name of a tensor that the stage reads, of its own, or of a
  * cache; 0 <= distance. */
 bool tt_prefetch_at(struct tt_schedule *, int stage, const char *what, int loop,

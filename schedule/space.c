@@ -566,7 +566,7 @@ derive_tiled(struct tt_rules *r, struct tt_rule *rule,
       continue;
     struct tt_schedule *trial = r->trial;
     rule->padded[rule->noperands] = tt_cache_padded(
-        trial, rule->stage, acc[i].tensor, TT_OUTSIDE, 0, "trial");
+        trial, rule->stage, acc[i].tensor, TT_OUTSIDE, 0, NULL, 0, "trial");
     trial->stages[rule->stage].ncaches = 0;
     rule->reuse[rule->noperands] = reuse_of(st, &acc[i]);
     rule->fixed[rule->noperands] = is_fixed(r->program, acc[i].tensor);

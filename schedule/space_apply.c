@@ -303,7 +303,8 @@ copy_operands(struct apply *ap, const struct tt_rule *rule,
       continue;
     if (rule->padded[i]) {
       const char *name = tt_arena_printf(s->arena, "%s_pad", operand->name);
-      if (!tt_cache_padded(s, rule->stage, operand, TT_OUTSIDE, 0, name))
+      if (!tt_cache_padded(s, rule->stage, operand, TT_OUTSIDE, 0, NULL, 0,
+                           name))
         return false;
       continue;
     }

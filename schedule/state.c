@@ -567,6 +567,15 @@ check_finish(struct tt_schedule *s, int stage)
 }
 
 bool
+tt_is_permutation(int n, const int *dims, int ndim)
+{
+  unsigned seen = 0;
+  for (int i = 0; i < n; i++)
+    seen |= dims[i] >= 0 && dims[i] < ndim ? 1u << dims[i] : 0;
+  return n == ndim && seen == (1u << ndim) - 1;
+}
+
+bool
 tt_check_stage(struct tt_schedule *s, int stage)
 {
   return check_finish(s, stage) && check_kinds(s, stage) &&

@@ -50,6 +50,8 @@ bool tt_shrinks_with(struct tt_arena *, const struct tt_stage_schedule *, int a,
                      int b);
 /* Are they the same in all lanes of a vector loop?  Refuses otherwise. */
 bool tt_check_shrink(struct tt_schedule *, int stage);
+/* Are these the numbers 0..ndim-1, each once? */
+bool tt_is_permutation(int n, const int *dims, int ndim);
 /* Does any value or condition of the stage load the tensor? */
 bool tt_stage_reads(const struct tt_stage_schedule *, const struct tt_tensor *);
 

@@ -7,6 +7,7 @@
 
 #include "schedule/state.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct call {
@@ -278,6 +279,49 @@ parse_layout(const struct call *k, const char *text, int *n, int *loops)
   return true;
 }
 
+/* Numbers of dimensions, separated by spaces. */
+static bool
+parse_dims(const struct call *k, const char *text, int *n, int *dims)
+{
+  *n = 0;
+  char *copy = tt_arena_strdup(k->s->arena, text), *save = NULL;
+  for (char *w = strtok_r(copy, " ", &save); w;
+       w = strtok_r(NULL, " ", &save)) {
+    char *end;
+    long v = strtol(w, &end, 10);
+    if (*end || *n == TT_MAX_DIMS || v < 0 || v >= TT_MAX_DIMS)
+      return tt_refuse(k->s,
+                       "the layout of a padded copy is a list of dimensions, "
+                       "like \"0 2 1\"");
+    dims[(*n)++] = (int)v;
+  }
+  return true;
+}
+
+static bool
+do_layout(const struct call *k)
+{
+  const struct tt_sarg *a = positional(k->c, 0);
+  int n = 0, dims[TT_MAX_DIMS];
+  const struct tt_stage *st = k->s->stages[k->stage].stage;
+  if (!a || a->kind != TT_SARG_STR)
+    return tt_refuse(k->s, "argument 1 of layout must be a string of axes");
+  char *copy = tt_arena_strdup(k->s->arena, a->str), *save = NULL;
+  for (char *w = strtok_r(copy, " ", &save); w;
+       w = strtok_r(NULL, " ", &save)) {
+    int d = 0;
+    while (d < st->nspatial && strcmp(st->spatial[d]->name, w) != 0)
+      d++;
+    if (d == st->nspatial)
+      return tt_refuse(k->s, "%s has no axis '%s'",
+                       tt_stage_name(k->s, k->stage), w);
+    if (n == TT_MAX_DIMS)
+      return tt_refuse(k->s, "a layout has at most %d axes", TT_MAX_DIMS);
+    dims[n++] = d;
+  }
+  return tt_layout(k->s, k->stage, n, dims);
+}
+
 static bool
 do_cache_read(const struct call *k)
 {
@@ -287,7 +331,8 @@ do_cache_read(const struct call *k)
   if (!arg_id(k, 0, &name) || !arg_loop(k, k->stage, 1, true, &loop) ||
       !key_text(k, "layout", &layout) || !key_text(k, "name", &alias) ||
       !key_text(k, "pad", &pad) || !key_int(k, "vectorize", &lanes) ||
-      !parse_layout(k, layout, &n, loops))
+      !(pad ? parse_dims(k, layout, &n, loops)
+            : parse_layout(k, layout, &n, loops)))
     return false;
   const struct tt_tensor *tensor = NULL;
   for (int i = 0; i < k->s->program->ntensors; i++)
@@ -304,9 +349,8 @@ do_cache_read(const struct call *k)
                          alias);
   if (strcmp(pad, "copy") != 0)
     return tt_refuse(k->s, "pad=\"%s\": must be copy", pad);
-  if (n)
-    return tt_refuse(k->s, "cache_read has either a layout or pad=");
-  return tt_cache_padded(k->s, k->stage, tensor, loop, (int)lanes, alias);
+  return tt_cache_padded(k->s, k->stage, tensor, loop, n, loops, (int)lanes,
+                         alias);
 }
 
 static bool
@@ -358,11 +402,12 @@ static const struct primitive {
     {"compute_at", 2, 2, {0}, "compute_at(stage, loop)", do_compute_at},
     {"finish", 1, 1, {0}, "finish(reduction)", do_finish},
     {"compute_root", 0, 0, {0}, "compute_root()", do_compute_root},
+    {"layout", 1, 1, {0}, "layout(\"axes\")", do_layout},
     {"cache_read",
      2,
      2,
      {"layout", "vectorize", "name", "pad"},
-     "cache_read(tensor, loop, layout=\"...\" or pad=\"copy\")",
+     "cache_read(tensor, loop, layout=\"...\", pad=\"copy\")",
      do_cache_read},
     {"cache_write",
      1,

@@ -8,6 +8,7 @@
 
 /* A packed block larger than this is no cache. */
 #define MAX_PACK_BYTES (INT64_C(32) << 20)
+#define MAX_AHEAD_BYTES (INT64_C(1) << 30) /* weights, laid out ahead */
 
 struct collecting {
   struct tt_arena *ar;
@@ -257,7 +258,7 @@ tt_pack_operand(struct tt_schedule *s, int stage,
         return tt_refuse(s, "too many dimensions to pack %s", tensor->name);
       layout[k++] = order[i];
       bytes *= ss->loops[order[i]].extent;
-      if (bytes > MAX_PACK_BYTES)
+      if (bytes > (ahead ? MAX_AHEAD_BYTES : MAX_PACK_BYTES))
         return tt_refuse(s, "a packed block of %s would be too large",
                          tensor->name);
     }

@@ -19,5 +19,6 @@ schedule_libschedule_a_SOURCES = \
 	schedule/shrink.c \
 	schedule/space.c schedule/space.h schedule/space_apply.c \
 	schedule/space_chain.c \
+	schedule/space_transform.c \
 	schedule/state.c schedule/state.h \
 	schedule/text.c

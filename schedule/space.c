@@ -8,6 +8,8 @@
  *       consumer or not
  *   reduction read along rows   several rows at once, vectors of partial sums
  *   other reductions    accumulators in registers, the reduction unrolled
+ *   transforms by constant tables, and products between them: see
+ *       space_transform.c
  *   elementwise         vectors along the last dimension; placed at root,
  *       inlined, or at a loop of its last consumer
  *
@@ -63,6 +65,20 @@ add_choice(struct tt_rules *r, int stage, const char *what, int n,
   for (int i = 0; i < n && i < 16; i++)
     values[i] = i;
   return add_knob(r, stage, what, TT_KNOB_CHOICE, n, values, preferred);
+}
+
+int
+tt_space_knob(struct tt_rules *r, int stage, const char *what, int n,
+              const int64_t *values, int64_t preferred)
+{
+  return add_knob(r, stage, what, TT_KNOB_FACTOR, n, values, preferred);
+}
+
+int
+tt_space_choice(struct tt_rules *r, int stage, const char *what, int n,
+                int preferred)
+{
+  return add_choice(r, stage, what, n, preferred);
 }
 
 /* ---- deriving the rules ------------------------------------------------ */
@@ -128,8 +144,8 @@ reuse_along(int axis, const struct tt_access *acc, int nacc)
 }
 
 /* Is the tensor a weight, or computed from weights ahead of time? */
-static bool
-is_fixed(const struct tt_program *p, const struct tt_tensor *t)
+bool
+tt_space_is_fixed(const struct tt_program *p, const struct tt_tensor *t)
 {
   if (t->role == TT_WEIGHT)
     return true;
@@ -191,7 +207,7 @@ find_axes(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st,
     int unit = a == st->nspatial - 1, bad = !unit;
     for (int i = 0; i < nacc; i++) {
       int64_t s = acc[i].stride[a];
-      bool ahead = s != 0 && is_fixed(r->program, acc[i].tensor);
+      bool ahead = s != 0 && tt_space_is_fixed(r->program, acc[i].tensor);
       unit += s == 1 || ahead;
       bad += s != 0 && s != 1 && !ahead;
       /* A vector that is not read as it lies must serve often.  For small
@@ -569,7 +585,7 @@ derive_tiled(struct tt_rules *r, struct tt_rule *rule,
         trial, rule->stage, acc[i].tensor, TT_OUTSIDE, 0, NULL, 0, "trial");
     trial->stages[rule->stage].ncaches = 0;
     rule->reuse[rule->noperands] = reuse_of(st, &acc[i]);
-    rule->fixed[rule->noperands] = is_fixed(r->program, acc[i].tensor);
+    rule->fixed[rule->noperands] = tt_space_is_fixed(r->program, acc[i].tensor);
     rule->access[rule->noperands] = acc[i];
     rule->operand[rule->noperands++] = acc[i].tensor;
   }
@@ -687,6 +703,8 @@ derive(struct tt_rules *r, int stage, double share)
                                (const int64_t[]){1, 2, 4}, 1);
     return;
   }
+  if (tt_derive_transform(r, rule, st))
+    return;
   struct tt_access acc[TT_MAX_ACCESSES];
   int nacc = tt_accesses(r->arena, st, st->value, acc);
   find_axes(r, rule, st, acc, nacc);

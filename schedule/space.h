@@ -10,7 +10,36 @@
 #define TT_MAX_OPERANDS 4 /* that can be packed */
 #define TT_MAX_KNOBS 96
 
-enum tt_rule_kind { TT_TILED, TT_REDUCTION, TT_ELEMENTWISE };
+enum tt_rule_kind {
+  TT_TILED,
+  TT_REDUCTION,
+  TT_TRANSFORM,
+  TT_PRODUCT,
+  TT_ELEMENTWISE
+};
+
+/* A sum over short axes of entries of constant tables times one operand. */
+struct tt_transform {
+  const struct tt_expr *operand; /* its load */
+  int ntables;
+  const struct tt_expr *table[TT_MAX_ACCESSES]; /* their loads */
+  int64_t unroll[TT_MAX_DIMS]; /* by spatial axis: innermost iterations that
+                                  are unrolled; 0: none */
+  int vec;                     /* the axis of vectors */
+  int dim;                     /* the operand's dimension that is that axis */
+  int attach;                  /* the transform that alone reads it; -1 */
+  bool padded; /* the operand is read outside, with one border value */
+  int k_place;
+};
+
+/* A sum of products of an operand that has the axis of vectors, and one that
+ * does not and gives rows. */
+struct tt_product {
+  const struct tt_expr *vectors, *rows; /* loads */
+  int vec, kaxis;
+  int nrow, row[TT_MAX_DIMS]; /* axes that make the rows */
+  int64_t mr, nr;             /* the tile by default: rows, vectors */
+};
 
 /* What the threads of a tiled stage share. */
 enum tt_parts { TT_PART_OTHERS, TT_PART_ROWS, TT_PART_VECTORS, TT_NPARTS };
@@ -54,6 +83,8 @@ struct tt_rule {
   int owner, share;
   /* Of an owner: how many axes its group shares; iterations at once. */
   int depth, block, k_depth, k_block;
+  struct tt_transform transform; /* TT_TRANSFORM */
+  struct tt_product product;     /* TT_PRODUCT; its tile: k_mr, k_nr */
 };
 
 /* The stages that read a tensor: how many, and the last of them. */
@@ -73,6 +104,23 @@ struct tt_rules {
   int *defaults; /* index of the default value, by knob */
 };
 
+/* A new knob; its number or -1.  `preferred`: the default is the value next to
+ * it. */
+int tt_space_knob(struct tt_rules *, int stage, const char *what, int n,
+                  const int64_t *values, int64_t preferred);
+int tt_space_choice(struct tt_rules *, int stage, const char *what, int n,
+                    int preferred);
+/* Is the tensor a weight, or computed from weights ahead of time? */
+bool tt_space_is_fixed(const struct tt_program *, const struct tt_tensor *);
+
+/* space_transform.c: is the stage a transform, or a product that one reads?
+ * The rules of later stages are complete. */
+bool tt_derive_transform(struct tt_rules *, struct tt_rule *,
+                         const struct tt_stage *);
+bool tt_apply_transform(struct tt_schedule *, const struct tt_rules *,
+                        const int *config, const struct tt_rule *);
+bool tt_apply_product(struct tt_schedule *, const struct tt_rules *,
+                      const int *config, const struct tt_rule *);
 /* Lanes of a vector of the stage's widest type; 0: no vectors. */
 int tt_space_lanes(const struct tt_rules *, const struct tt_stage *);
 int64_t tt_space_extent(const struct tt_stage *, int axis);

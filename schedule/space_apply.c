@@ -498,6 +498,12 @@ tt_space_schedule(struct tt_arena *arena, const struct tt_space *space,
     case TT_REDUCTION:
       ok = apply_reduction(&ap, rule);
       break;
+    case TT_TRANSFORM:
+      ok = tt_apply_transform(ap.s, r, config, rule);
+      break;
+    case TT_PRODUCT:
+      ok = tt_apply_product(ap.s, r, config, rule);
+      break;
     case TT_ELEMENTWISE:
       ok = true;
       break;

@@ -501,6 +501,19 @@ made_before(const struct tt_sblock *block, int before, const char *name)
   return false;
 }
 
+/* Y_part is what tt_factor_sums() may yet split off Y: whether it did is seen
+ * when the call is applied. */
+static bool
+may_be_part(struct tt_sema *s, const char *name)
+{
+  const char *end = strstr(name, "_part");
+  if (!end || end[strspn(end + 5, "0123456789") + 5])
+    return false;
+  const struct tt_sym *sym = tt_symbol_find(
+      s, tt_arena_printf(s->arena, "%.*s", (int)(end - name), name));
+  return sym && sym->stage;
+}
+
 static void
 check_block(struct tt_sema *s, const struct tt_sblock *block)
 {
@@ -509,7 +522,7 @@ check_block(struct tt_sema *s, const struct tt_sblock *block)
     const struct tt_sym *sym = tt_symbol_find(s, call->stage);
     struct tt_sb have = {0};
     if ((sym && (sym->stage || sym->kind == TT_SYM_GENERATED)) ||
-        made_before(block, i, call->stage))
+        made_before(block, i, call->stage) || may_be_part(s, call->stage))
       continue;
     for (int k = 0; k < s->program->nstages && k < 20; k++)
       tt_sb_printf(&have, "%s%s", k ? " " : "",

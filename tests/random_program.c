@@ -251,6 +251,77 @@ window_stage(struct rnd *g)
   close_stage(g, TT_RED_SUM, reducible(g, TT_RED_SUM, v));
 }
 
+/* An index of the transformed tensor: the axis of the sum alone, or in a
+ * window of tiles, in or out of `n` elements. */
+static const struct tt_expr *
+window_index(struct rnd *g, const struct tt_var *tile, const struct tt_var *tap,
+             int64_t step, int64_t pad, int64_t n, const struct tt_expr **in)
+{
+  const struct tt_expr *x =
+      tt_iadd(g->arena, tt_imul(g->arena, rnd_ref(g, tile), step),
+              rnd_plus(g, rnd_ref(g, tap), -pad));
+  if (pad) {
+    rnd_conjoin(g, in, tt_binary(g->arena, TT_GE, x, tt_idx(g->arena, 0)));
+    rnd_conjoin(g, in, tt_binary(g->arena, TT_LT, x, tt_idx(g->arena, n)));
+  }
+  return x;
+}
+
+/* sum[r,s](A[i,r] * B[j,s] * X[...]), as tiles are transformed: one product;
+ * windows of X, with or without a border; or back, by i % c and i / c. */
+static void
+transform_stage(struct rnd *g)
+{
+  int kind = (int)rnd_pick(g, 3);
+  int64_t c = 1 + rnd_pick(g, 3), red[] = {2 + rnd_pick(g, 3), 3},
+          ch = 1 + rnd_pick(g, 9), p = 1 + rnd_pick(g, 3), pad = rnd_pick(g, 2);
+  int64_t rows = kind == 2 ? c : 1 + rnd_pick(g, 4), cols = kind == 2 ? c : 3;
+  enum tt_dtype t = number_dtype(g);
+  int64_t da[] = {rows, red[0]}, db[] = {cols, red[1]};
+  int64_t h = (p - 1) * c + red[0], w = (p - 1) * c + red[1];
+  int64_t sandwich[] = {rows, cols}, tiles[] = {rows, cols, ch, p, p};
+  int64_t back[] = {ch, p * c, p * c};
+  int64_t dx0[] = {red[0], red[1]}, dx1[] = {ch, h, w},
+          dx2[] = {red[0], red[1], ch, p, p};
+  struct tt_tensor *a = rnd_add_source(g, t, 2, da),
+                   *b = rnd_add_source(g, t, 2, db),
+                   *x = rnd_add_source(g, t, kind ? kind == 1 ? 3 : 5 : 2,
+                                       kind ? kind == 1 ? dx1 : dx2 : dx0);
+  if (kind == 0)
+    open_stage(g, 2, sandwich, 2, red);
+  else
+    open_stage(g, kind == 1 ? 5 : 3, kind == 1 ? tiles : back, 2, red);
+  const struct tt_var *const *ax = g->axes;
+  int n = g->nspatial;
+  const struct tt_expr *r = rnd_ref(g, ax[n]), *s = rnd_ref(g, ax[n + 1]);
+  const struct tt_expr *i = rnd_ref(g, ax[kind == 2]),
+                       *j = rnd_ref(g, ax[1 + (kind == 2)]), *in = NULL;
+  const struct tt_expr *ix[5] = {r, s};
+  if (kind == 1) {
+    ix[0] = rnd_ref(g, ax[2]);
+    ix[1] = window_index(g, ax[3], ax[n], c, pad, h, &in);
+    ix[2] = window_index(g, ax[4], ax[n + 1], c, pad, w, &in);
+  } else if (kind == 2) {
+    ix[2] = rnd_ref(g, ax[0]);
+    ix[3] = tt_idiv(g->arena, i, c);
+    ix[4] = tt_idiv(g->arena, j, c);
+    i = tt_imod(g->arena, i, c);
+    j = tt_imod(g->arena, j, c);
+  }
+  const struct tt_expr *ia[] = {i, r}, *ib[] = {j, s};
+  const struct tt_expr *e = tt_load(g->arena, x, x->ndim, ix);
+  if (in)
+    e = tt_select(g->arena, in, e, tt_zero(g->arena, t));
+  const struct tt_expr *load_a = tt_load(g->arena, a, 2, ia),
+                       *load_b = tt_load(g->arena, b, 2, ib);
+  struct rnd_val v = product(g, load_a, e);
+  if (tt_dtype_is_int(t) && tt_dtype_bits(t) < 32)
+    load_b = tt_cast(g->arena, TT_I32, load_b);
+  v.e = tt_binary(g->arena, TT_MUL, v.e, load_b);
+  v.mag = 4 * g->mag[x->id];
+  close_stage(g, TT_RED_SUM, reducible(g, TT_RED_SUM, v));
+}
+
 /* Another shape or order of the elements of a tensor. */
 static void
 layout_stage(struct rnd *g)
@@ -332,7 +403,7 @@ argmax_stages(struct rnd *g)
 static void
 one_stage(struct rnd *g)
 {
-  switch (rnd_pick(g, 12)) {
+  switch (rnd_pick(g, 13)) {
   case 0:
   case 1:
     matmul_stage(g);
@@ -350,6 +421,9 @@ one_stage(struct rnd *g)
     break;
   case 7:
     argmax_stages(g);
+    break;
+  case 8:
+    transform_stage(g);
     break;
   default:
     generic_stage(g);

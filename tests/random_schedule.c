@@ -141,6 +141,41 @@ try_prefetch(struct dice *d, int stage)
 }
 
 static void
+shuffled(struct dice *d, int n, int *dims)
+{
+  for (int i = 0; i < n; i++)
+    dims[i] = i;
+  for (int i = n - 1; i > 0; i--) {
+    int j = below(d, i + 1), x = dims[i];
+    dims[i] = dims[j];
+    dims[j] = x;
+  }
+}
+
+static void
+try_layout(struct dice *d, int stage)
+{
+  int dims[TT_MAX_DIMS], n = d->s->stages[stage].stage->out->ndim;
+  shuffled(d, n, dims);
+  tt_layout(d->s, stage, n, dims);
+}
+
+static void
+try_cache_padded(struct dice *d, int stage)
+{
+  struct used u = {.n = 0};
+  tt_expr_visit(d->s->stages[stage].value, note_tensor, &u);
+  if (!u.n)
+    return;
+  const struct tt_tensor *t = u.tensors[below(d, u.n)];
+  int dims[TT_MAX_DIMS], n = below(d, 3) ? t->ndim : 0;
+  static const int lanes[] = {0, 4, 8};
+  shuffled(d, n, dims);
+  tt_cache_padded(d->s, stage, t, place(d, stage), n, dims, lanes[below(d, 3)],
+                  fresh(d, "pad"));
+}
+
+static void
 try_compute_at(struct dice *d, int stage)
 {
   int n = d->s->nstages;
@@ -228,6 +263,12 @@ try_one(struct dice *d)
     break;
   case 16:
     try_cache_read(d, stage);
+    break;
+  case 18:
+    try_layout(d, stage);
+    break;
+  case 19:
+    try_cache_padded(d, stage);
     break;
   case 17:
     if (below(d, 4) == 0)

@@ -1,0 +1,208 @@
+/* Sums of products that are summed one axis after the other: which ones are,
+ * what becomes of them, and that results stay the same. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/passes.h"
+#include "frontend/frontend.h"
+#include "tests/random_program.h"
+
+static struct tt_program *
+program_of(struct tt_arena *ar, const char *text)
+{
+  struct tt_diags *diags = tt_diags_new(ar);
+  struct tt_frontend_options options = {0};
+  struct tt_program *p =
+      tt_compile_text(ar, diags, "t.te", text, strlen(text), &options, false)
+          .program;
+  assert_non_null(p);
+  return p;
+}
+
+/* The largest difference of outputs, relative to the largest value. */
+static double
+difference(const struct tt_program *a, const struct tt_program *b,
+           uint64_t seed)
+{
+  struct tt_values *va = tt_values_new(), *vb = tt_values_new();
+  double most = 0, scale = 1;
+  tt_values_random(va, a, seed);
+  tt_values_random(vb, b, seed);
+  const char *bad = tt_interpret_program(a, va);
+  bad = bad ? bad : tt_interpret_program(b, vb);
+  assert_null(bad);
+  for (int i = 0; i < a->ntensors; i++) {
+    const struct tt_tensor *t = a->tensors[i];
+    double *fa, *fb;
+    int64_t *ia, *ib;
+    if (t->role != TT_OUTPUT)
+      continue;
+    tt_values_of(va, t, &fa, &ia);
+    tt_values_of(vb, b->tensors[i], &fb, &ib);
+    for (int64_t e = 0; e < tt_tensor_size(t); e++) {
+      double x = fa ? fa[e] : (double)ia[e], y = fa ? fb[e] : (double)ib[e];
+      if (x == y || (isnan(x) && isnan(y)))
+        continue;
+      scale = fmax(scale, fabs(x));
+      most = fmax(most, fa ? fabs(x - y) : INFINITY);
+    }
+  }
+  tt_values_free(va);
+  tt_values_free(vb);
+  return most / scale;
+}
+
+/* Factored and not, the program has `stages` stages and one result. */
+static struct tt_program *
+factored(struct tt_arena *ar, const char *text, int stages)
+{
+  struct tt_program *p = program_of(ar, text), *q = program_of(ar, text);
+  tt_factor_sums(q, false);
+  assert_null(tt_verify_program(ar, q));
+  assert_int_equal(q->nstages, stages);
+  assert_true(difference(p, q, 3) < 1e-5);
+  return q;
+}
+
+static void
+a_chain_of_products(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *q =
+      factored(ar,
+               "input A[7,9], B[9,8], C[8,6]: f32; output D[7,6]: f32;\n"
+               "D[i,l] = sum[j,k](A[i,j] * B[j,k] * C[k,l]);",
+               2);
+  assert_string_equal(q->stages[0]->out->name, "D_part");
+  assert_int_equal(q->stages[0]->nreduce, 1);
+  assert_int_equal(q->stages[1]->nreduce, 1);
+  /* Integers wrap, whatever the order. */
+  factored(ar,
+           "input A[7,9], B[9,8], C[8,6]: i32; output D[7,6]: i32;\n"
+           "D[i,l] = sum[j,k](A[i,j] * B[j,k] * C[k,l]);",
+           2);
+  /* Three: each is a sum of its own. */
+  factored(ar,
+           "input A[7,9], B[9,8], C[8,6], E[6,5]: f32; output D[7,5]: f32;\n"
+           "D[i,m] = sum[j,k,l](A[i,j] * B[j,k] * C[k,l] * E[l,m]);",
+           3);
+  tt_arena_free(ar);
+}
+
+static const char windows[] =
+    "param P = 5, T = 3, H = 15;\n"
+    "const BT[4,5]: f32 = {{1,0,2,0,1}, {0,1,1,3,0}, {0,-1,1,0,2}, "
+    "{1,1,0,1,1}};"
+    "\ninput X[2,H,H]: f32; output V[4,4,2,P,P]: f32;\n"
+    "V[a,b,c,p,q] = sum[i,j](BT[a,i] * BT[b,j] * "
+    "X[c, p*T + i - 1, q*T + j - 1 else 0]);";
+
+static void
+windows_share_their_parts(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *q = factored(ar, windows, 2);
+  const struct tt_tensor *part = q->stages[0]->out;
+  /* b, c, q*T + j or p*T + i of 0..4*3+4, and the other of p and q. */
+  assert_int_equal(part->ndim, 4);
+  assert_int_equal(tt_tensor_size(part), 4 * 2 * 17 * 5);
+  tt_arena_free(ar);
+}
+
+static void
+quotients_become_axes(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *q = factored(
+      ar,
+      "const AT[4,6]: f32 = {{1,1,1,1,1,0}, {0,1,-1,2,-2,0}, {0,1,1,4,4,0},"
+      " {0,1,-1,8,-8,1}};\n"
+      "input M[6,6,3,2,3]: f32; output Y[3,7,12]: f32;\n"
+      "Y[k,y,x] = sum[a,b](AT[y%4,a] * AT[x%4,b] * M[a,b,k,y/4,x/4]);",
+      2);
+  /* k, y, x/4, b */
+  assert_int_equal(tt_tensor_size(q->stages[0]->out), 3 * 7 * 3 * 6);
+  tt_arena_free(ar);
+}
+
+static void
+what_stays_one_sum(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  /* No factor is free of an axis. */
+  factored(ar,
+           "input X[3,9,9], W[4,3,3,3]: f32; output Y[4,7,7]: f32;\n"
+           "Y[k,y,x] = sum[c,r,s](X[c,y+r,x+s] * W[k,c,r,s]);",
+           1);
+  /* Less than half of the work is saved. */
+  factored(ar,
+           "input A[2], B[2]: f32; input X[2,2,50]: f32; output Y[50]: f32;\n"
+           "Y[i] = sum[r,s](A[r] * B[s] * X[r,s,i]);",
+           1);
+  factored(ar,
+           "input A[7,9], B[9,8], C[8,6]: f32; output D[7,6]: f32;\n"
+           "D[i,l] = max[j,k](A[i,j] * B[j,k] * C[k,l]);",
+           1);
+  struct tt_program *p = program_of(ar, windows);
+  tt_factor_sums(p, true);
+  assert_int_equal(p->nstages, 1);
+  tt_arena_free(ar);
+}
+
+static void
+random_programs_keep_their_results(void **state)
+{
+  (void)state;
+  const char *count = getenv("TT_RANDOM_COUNT");
+  uint64_t n = count ? strtoull(count, NULL, 10) : 600;
+  struct tt_arena *ar = tt_arena_new();
+  int split = 0;
+  for (uint64_t seed = 0; seed < n; seed++) {
+    tt_arena_reset(ar);
+    struct tt_program *p = tt_random_program(ar, seed),
+                      *q = tt_random_program(ar, seed);
+    tt_factor_sums(q, false);
+    if (q->nstages == p->nstages)
+      continue;
+    split++;
+    const char *bad = tt_verify_program(ar, q);
+    if (bad)
+      fail_msg("seed %d: %s", (int)seed, bad);
+    /* (What is rounded to 16 bits later may fall to either side.) */
+    bool coarse = false;
+    for (int i = 0; i < p->ntensors; i++)
+      coarse |= tt_dtype_bits(p->tensors[i]->dtype) < 32;
+    double d = difference(p, q, seed);
+    if (d > (coarse ? 0.4 : 1e-4))
+      fail_msg("seed %d: results differ by %g", (int)seed, d);
+  }
+  assert_true(split > (int)(n / 100));
+  tt_arena_free(ar);
+}
+
+int
+main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_chain_of_products),
+      cmocka_unit_test(windows_share_their_parts),
+      cmocka_unit_test(quotients_become_axes),
+      cmocka_unit_test(what_stays_one_sum),
+      cmocka_unit_test(random_programs_keep_their_results),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -14,6 +14,7 @@ ir_libir_a_SOURCES = \
 	ir/passes.h \
 	ir/program.c \
 	ir/prove.c \
+	ir/residue.c \
 	ir/simplify.c ir/simplify.h ir/simplify_index.c ir/simplify_stmt.c \
 	ir/stmt.c \
 	ir/sum.h \

@@ -75,6 +75,13 @@ const struct tt_stmt *tt_simplify_stmt(struct tt_arena *,
  * of floats are left alone with `strict_fp`. */
 void tt_factor_sums(struct tt_program *, bool strict_fp);
 
+/* ---- residue.c --------------------------------------------------------- */
+
+/* Where a reduction's condition is a congruence that gives one of its axes,
+ * (e - r) % c == k, that axis runs over the solutions alone.  Changes the
+ * program; results are the same to the last bit. */
+void tt_solve_congruences(struct tt_program *);
+
 /* ---- verify.c ---------------------------------------------------------- */
 
 /* NULL if well formed, else what is wrong (owned by the arena).  Programs:

@@ -273,6 +273,50 @@ tt_cache_read(struct tt_schedule *s, int stage, const struct tt_tensor *tensor,
   return true;
 }
 
+/* "0 2 1" */
+static const char *
+dims_text(struct tt_arena *ar, int n, const int *dims)
+{
+  struct tt_sb text = {0};
+  for (int i = 0; i < n; i++)
+    tt_sb_printf(&text, "%s%d", i ? " " : "", dims[i]);
+  const char *s = tt_arena_strdup(ar, tt_sb_str(&text));
+  tt_sb_free(&text);
+  return s;
+}
+
+static bool
+set_dims(struct tt_schedule *s, struct tt_cache_read *c, int n, const int *dims)
+{
+  if (n && !tt_is_permutation(n, dims, c->tensor->ndim))
+    return tt_refuse(s,
+                     "a layout of the copy of %s names each of its dimensions "
+                     "0..%d once",
+                     c->tensor->name, c->tensor->ndim - 1);
+  c->ndims = n;
+  if (n)
+    memcpy(c->dims, dims, (size_t)n * sizeof *dims);
+  return true;
+}
+
+bool
+tt_cache_dims(struct tt_schedule *s, int stage, const struct tt_tensor *tensor,
+              int loop, int ndims, const int *dims, int lanes, const char *name)
+{
+  struct tt_cache_read *c = new_cache(s, stage, tensor, loop, lanes, name);
+  if (!c || !set_dims(s, c, ndims, dims) || !keep_cache(s, stage))
+    return false;
+  const char *at = loop_name(&s->stages[stage], loop);
+  const char *lay = dims_text(s->arena, ndims, dims);
+  if (lanes)
+    tt_record(s, stage, "cache_read", "llkskikl", tensor->name, at, "layout",
+              lay, "vectorize", (int64_t)lanes, "name", name);
+  else
+    tt_record(s, stage, "cache_read", "llkskl", tensor->name, at, "layout", lay,
+              "name", name);
+  return true;
+}
+
 bool
 tt_cache_padded(struct tt_schedule *s, int stage,
                 const struct tt_tensor *tensor, int loop, int ndims,
@@ -281,23 +325,13 @@ tt_cache_padded(struct tt_schedule *s, int stage,
   struct tt_cache_read *c = new_cache(s, stage, tensor, loop, lanes, name);
   if (!c)
     return false;
-  if (ndims && !tt_is_permutation(ndims, dims, tensor->ndim))
-    return tt_refuse(s,
-                     "a layout of the copy of %s names each of its dimensions "
-                     "0..%d once",
-                     tensor->name, tensor->ndim - 1);
+  if (!set_dims(s, c, ndims, dims))
+    return false;
   c->pad = common_padding(s, stage, tensor);
-  c->ndims = ndims;
-  if (ndims)
-    memcpy(c->dims, dims, (size_t)ndims * sizeof *dims);
   if (!c->pad || !keep_cache(s, stage))
     return false;
   const char *at = loop_name(&s->stages[stage], loop);
-  struct tt_sb text = {0};
-  for (int i = 0; i < ndims; i++)
-    tt_sb_printf(&text, "%s%d", i ? " " : "", dims[i]);
-  const char *lay = tt_arena_strdup(s->arena, tt_sb_str(&text));
-  tt_sb_free(&text);
+  const char *lay = dims_text(s->arena, ndims, dims);
   if (ndims && lanes)
     tt_record(s, stage, "cache_read", "llkskskikl", tensor->name, at, "pad",
               "copy", "layout", lay, "vectorize", (int64_t)lanes, "name", name);

@@ -53,8 +53,8 @@ struct tt_cache_read {
   int lanes;                 /* vectorize the fill; 0: plain */
   const struct tt_expr *pad; /* copied with its border, which holds this
                                 constant; NULL: without.  Dimensions only. */
-  int ndims;             /* with pad: the tensor's dimensions in the order */
-  int dims[TT_MAX_DIMS]; /* in which they are stored; 0: as declared */
+  int ndims;                 /* without loops: the dimensions in the order */
+  int dims[TT_MAX_DIMS];     /* in which they are stored; 0: as declared */
 };
 
 /* At the top of the loop's body: what its iteration `distance` later uses. */
@@ -147,6 +147,10 @@ bool tt_finish(struct tt_schedule *, int stage, int reduction);
 bool tt_cache_write(struct tt_schedule *, int stage, int loop);
 bool tt_cache_read(struct tt_schedule *, int stage, const struct tt_tensor *,
                    int loop, int nlayout, const int *layout, int lanes,
+                   const char *name);
+/* The same with the tensor's dimensions in another order. */
+bool tt_cache_dims(struct tt_schedule *, int stage, const struct tt_tensor *,
+                   int loop, int ndims, const int *dims, int lanes,
                    const char *name);
 /* The same in the layout of the tensor's dimensions, or with these in another
  * order (ndims 0: as declared), with the values that its reads have outside

@@ -709,6 +709,8 @@ derive(struct tt_rules *r, int stage, double share)
   int nacc = tt_accesses(r->arena, st, st->value, acc);
   find_axes(r, rule, st, acc, nacc);
   rule->vred = unit_reduction(r, st, acc, nacc);
+  if (!rule->nvec && rule->vred < 0 && tt_derive_lone_product(r, rule, st))
+    return;
   rule->kind = rule->nvec ? TT_TILED : TT_REDUCTION;
   bool left = left_to_compiler(st, acc, nacc);
   rule->rows =

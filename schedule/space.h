@@ -37,6 +37,10 @@ struct tt_transform {
 struct tt_product {
   const struct tt_expr *vectors, *rows; /* loads */
   int vec, kaxis;
+  int dim;      /* the dimension of `vectors` that is the axis of vectors */
+  int64_t step; /* rows of a tile are a multiple of this */
+  bool alone;   /* no transform reads it */
+  bool padded;  /* `rows` is read outside, with one border value */
   int nrow, row[TT_MAX_DIMS]; /* axes that make the rows */
   int64_t mr, nr;             /* the tile by default: rows, vectors */
 };
@@ -117,6 +121,8 @@ bool tt_space_is_fixed(const struct tt_program *, const struct tt_tensor *);
  * The rules of later stages are complete. */
 bool tt_derive_transform(struct tt_rules *, struct tt_rule *,
                          const struct tt_stage *);
+bool tt_derive_lone_product(struct tt_rules *, struct tt_rule *,
+                            const struct tt_stage *);
 bool tt_apply_transform(struct tt_schedule *, const struct tt_rules *,
                         const int *config, const struct tt_rule *);
 bool tt_apply_product(struct tt_schedule *, const struct tt_rules *,

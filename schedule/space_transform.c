@@ -31,14 +31,24 @@ struct uses {
   int mods;
 };
 
+/* The variable, or a constant away from it. */
+static bool
+is_near(const struct tt_expr *e, const struct tt_var *v)
+{
+  if (e->kind == TT_BINARY && (e->op == TT_ADD || e->op == TT_SUB) &&
+      e->b->kind == TT_INT)
+    e = e->a;
+  return e->kind == TT_VAR && e->var == v;
+}
+
 static void
 count_uses(void *ctx, const struct tt_expr *e)
 {
   struct uses *u = ctx;
   if (e->kind == TT_VAR && e->var == u->var)
     u->total++;
-  if (e->kind == TT_BINARY && e->op == TT_MOD && e->a->kind == TT_VAR &&
-      e->a->var == u->var && e->b->kind == TT_INT) {
+  if (e->kind == TT_BINARY && e->op == TT_MOD && is_near(e->a, u->var) &&
+      e->b->kind == TT_INT) {
     u->modulo = u->modulo && u->modulo != e->b->ival ? -1 : e->b->ival;
     u->mods++;
   }
@@ -169,21 +179,41 @@ like_reader(const struct tt_rules *r, const struct tt_stage *st,
   }
 }
 
-/* The dimension of an access that is an axis, which it uses nowhere else;
- * or -1. */
+/* The dimension of an access that is a variable, or -1. */
 static int
-dimension_of(const struct tt_stage *st, const struct tt_expr *load,
-             const struct tt_var *v)
+argument_of(const struct tt_expr *load, const struct tt_var *v)
 {
-  if (uses_of(st->value, v).total != 1)
-    return -1;
   for (int d = 0; d < load->nargs; d++)
     if (load->args[d]->kind == TT_VAR && load->args[d]->var == v)
       return d;
   return -1;
 }
 
+/* The same of an axis that the stage uses nowhere else. */
+static int
+dimension_of(const struct tt_stage *st, const struct tt_expr *load,
+             const struct tt_var *v)
+{
+  return uses_of(st->value, v).total == 1 ? argument_of(load, v) : -1;
+}
+
 /* ---- products ---------------------------------------------------------- */
+
+/* The rows are one axis that the vectors' operand knows as axis % c alone: a
+ * tile of a multiple of c rows knows them as constants. */
+static void
+find_phased_row(const struct tt_stage *st, struct tt_product *p)
+{
+  for (int a = 0; a < st->nspatial; a++) {
+    struct uses u = uses_of(p->vectors, st->spatial[a]);
+    if (!tt_expr_uses_var(p->rows, st->spatial[a]) || u.mods != 1 ||
+        u.total != 1 || st->spatial[a]->extent < u.modulo)
+      continue;
+    p->row[0] = a;
+    p->nrow = 1;
+    p->step = u.modulo;
+  }
+}
 
 /* Is the stage a product of an operand that depends on spatial axis `v` and is
  * fixed, and one that does not? */
@@ -195,24 +225,27 @@ find_product(const struct tt_rules *r, const struct tt_stage *st, int v,
   memset(p, 0, sizeof *p);
   if (st->red != TT_RED_SUM || st->where || st->prepare || !st->nreduce ||
       st->value->kind != TT_BINARY || st->value->op != TT_MUL ||
-      st->value->a->kind != TT_LOAD || st->value->b->kind != TT_LOAD ||
       tt_accesses(r->arena, st, st->value, acc) != 2 || acc[0].several)
     return false;
   const struct tt_var *var = st->spatial[v];
   int w = tt_expr_uses_var(acc[0].load, var) ? 0 : 1;
   p->vectors = acc[w].load;
   p->rows = acc[1 - w].load;
-  if (!tt_expr_uses_var(p->vectors, var) || tt_expr_uses_var(p->rows, var) ||
-      !tt_space_is_fixed(r->program, p->vectors->tensor))
+  p->dim = dimension_of(st, p->vectors, var);
+  if (p->dim < 0 || !tt_space_is_fixed(r->program, p->vectors->tensor))
     return false;
   p->vec = v;
+  p->step = 1;
   for (int a = 0; a < st->nspatial; a++)
     if (st->spatial[a]->extent > 1 &&
         tt_expr_uses_var(p->rows, st->spatial[a]) &&
         !tt_expr_uses_var(p->vectors, st->spatial[a]))
       p->row[p->nrow++] = a;
+  if (!p->nrow)
+    find_phased_row(st, p);
+  p->kaxis = st->nspatial;
   for (int a = st->nspatial; a < st->nspatial + st->nreduce; a++)
-    if (!p->kaxis || tt_space_extent(st, a) > tt_space_extent(st, p->kaxis))
+    if (tt_space_extent(st, a) > tt_space_extent(st, p->kaxis))
       p->kaxis = a;
   return p->nrow > 0;
 }
@@ -347,7 +380,7 @@ static double
 tile_cost(int64_t rows, int64_t vectors, int64_t mr, int64_t nr)
 {
   double cost = (0.5 * (double)mr + 2 * (double)nr) / (double)(mr * nr);
-  return cost + (rows % mr ? 0.1 : 0) + (vectors % nr ? 0.1 : 0);
+  return cost + (rows % mr ? 0.15 : 0) + (vectors % nr ? 0.15 : 0);
 }
 
 static void
@@ -355,7 +388,7 @@ product_knobs(struct tt_rules *r, struct tt_rule *rule,
               const struct tt_stage *st)
 {
   struct tt_product *p = &rule->product;
-  int64_t rows = 1, least_mr = 1, least_nr = 1;
+  int64_t rows = 1, least_mr = p->step, least_nr = 1;
   int64_t vectors = st->spatial[p->vec]->extent / tt_space_lanes(r, st);
   for (int i = 0; i < p->nrow; i++)
     rows *= st->spatial[p->row[i]]->extent;
@@ -365,7 +398,8 @@ product_knobs(struct tt_rules *r, struct tt_rule *rule,
   for (int m = 0; m < nm && row_tiles[m] <= rows; m++)
     for (int v = 0; v < nv && vec_tiles[v] <= vectors; v++) {
       double c = tile_cost(rows, vectors, row_tiles[m], vec_tiles[v]);
-      if (c < least && tile_fits(r, row_tiles[m], vec_tiles[v])) {
+      if (row_tiles[m] % p->step == 0 && c < least &&
+          tile_fits(r, row_tiles[m], vec_tiles[v])) {
         least = c;
         least_mr = row_tiles[m];
         least_nr = vec_tiles[v];
@@ -396,6 +430,31 @@ derive_product(struct tt_rules *r, struct tt_rule *rule,
       reader->transform.operand->tensor != st->out ||
       !find_product(r, st, reader->transform.dim, &rule->product))
     return false;
+  rule->kind = TT_PRODUCT;
+  product_knobs(r, rule, st);
+  return true;
+}
+
+/* A product by itself, where no axis can have vectors as things lie: along an
+ * axis of weights, which are laid out for that; the result is stored lane by
+ * lane. */
+bool
+tt_derive_lone_product(struct tt_rules *r, struct tt_rule *rule,
+                       const struct tt_stage *st)
+{
+  struct tt_product *p = &rule->product;
+  int lanes = tt_space_lanes(r, st), best = -1;
+  for (int a = 0; a < st->nspatial; a++)
+    if (lanes && st->spatial[a]->extent >= lanes && find_product(r, st, a, p) &&
+        (best < 0 || st->spatial[a]->extent > st->spatial[best]->extent))
+      best = a;
+  if (best < 0 || !find_product(r, st, best, p))
+    return false;
+  const struct tt_tensor *rows = p->rows->tensor;
+  p->alone = true;
+  p->padded = tt_cache_padded(r->trial, rule->stage, rows, TT_OUTSIDE, 0, NULL,
+                              0, "trial");
+  r->trial->stages[rule->stage].ncaches = 0;
   rule->kind = TT_PRODUCT;
   product_knobs(r, rule, st);
   return true;
@@ -578,6 +637,31 @@ order_axes(struct tt_schedule *s, int stage, const struct tt_product *p)
   return tt_reorder(s, stage, n, order);
 }
 
+/* The weights with the axis of vectors last, and before it that of the sum;
+ * the other operand with its border. */
+static bool
+copy_operands(struct tt_schedule *s, int stage, const struct tt_product *p,
+              int lanes)
+{
+  const struct tt_stage *st = s->stages[stage].stage;
+  const struct tt_tensor *w = p->vectors->tensor, *rows = p->rows->tensor;
+  int dims[TT_MAX_DIMS], last[TT_MAX_DIMS];
+  int k = argument_of(p->vectors, st->reduce[p->kaxis - st->nspatial]);
+  with_last(w->ndim, p->dim, dims);
+  for (int i = 0, n = 0; i < w->ndim; i++)
+    if (dims[i] != k)
+      last[n++] = dims[i];
+  if (k >= 0) {
+    last[w->ndim - 1] = p->dim;
+    last[w->ndim - 2] = k;
+  }
+  const char *name = tt_arena_printf(s->arena, "%s_p", w->name);
+  const char *pad = tt_arena_printf(s->arena, "%s_pad", rows->name);
+  return tt_cache_dims(s, stage, w, TT_OUTSIDE, w->ndim, last, lanes, name) &&
+         (!p->padded ||
+          tt_cache_padded(s, stage, rows, TT_OUTSIDE, 0, NULL, 0, pad));
+}
+
 bool
 tt_apply_product(struct tt_schedule *s, const struct tt_rules *r,
                  const int *config, const struct tt_rule *rule)
@@ -588,7 +672,7 @@ tt_apply_product(struct tt_schedule *s, const struct tt_rules *r,
   int lanes = tt_space_lanes(r, st);
   int64_t mr = value_of(r, config, rule->k_mr, p->mr);
   int64_t nr = value_of(r, config, rule->k_nr, p->nr);
-  if (!tile_fits(r, mr, nr) || !order_axes(s, stage, p))
+  if (!tile_fits(r, mr, nr) || mr % p->step || !order_axes(s, stage, p))
     return false;
   int rows = fuse_rows(s, stage, p);
   int inner_rows = rows < 0 ? -1 : split(s, stage, rows, mr, "_r", &rows);
@@ -609,7 +693,8 @@ tt_apply_product(struct tt_schedule *s, const struct tt_rules *r,
   return tt_reorder(s, stage, n, order) && tt_cache_write(s, stage, rows) &&
          tt_unroll(s, stage, inner_rows) &&
          tt_vectorize(s, stage, lanes_loop, lanes) &&
-         store_last(s, stage, p->vec) &&
-         tt_pack_operand(s, stage, p->vectors->tensor, order, n, n, true,
-                         lanes);
+         (p->alone ? copy_operands(s, stage, p, lanes)
+                   : store_last(s, stage, p->vec) &&
+                         tt_pack_operand(s, stage, p->vectors->tensor, order, n,
+                                         n, true, lanes));
 }

@@ -330,9 +330,12 @@ do_cache_read(const struct call *k)
   int64_t lanes = 0;
   if (!arg_id(k, 0, &name) || !arg_loop(k, k->stage, 1, true, &loop) ||
       !key_text(k, "layout", &layout) || !key_text(k, "name", &alias) ||
-      !key_text(k, "pad", &pad) || !key_int(k, "vectorize", &lanes) ||
-      !(pad ? parse_dims(k, layout, &n, loops)
-            : parse_layout(k, layout, &n, loops)))
+      !key_text(k, "pad", &pad) || !key_int(k, "vectorize", &lanes))
+    return false;
+  /* Dimensions by their numbers, or loops. */
+  bool by_dims = pad || strspn(layout, " 0123456789") == strlen(layout);
+  if (!(by_dims ? parse_dims(k, layout, &n, loops)
+                : parse_layout(k, layout, &n, loops)))
     return false;
   const struct tt_tensor *tensor = NULL;
   for (int i = 0; i < k->s->program->ntensors; i++)
@@ -344,6 +347,9 @@ do_cache_read(const struct call *k)
     alias = tt_arena_printf(k->s->arena, "%s_c", name);
   if (lanes < 0 || lanes > 4096)
     lanes = 4096;
+  if (!pad && by_dims && n)
+    return tt_cache_dims(k->s, k->stage, tensor, loop, n, loops, (int)lanes,
+                         alias);
   if (!pad)
     return tt_cache_read(k->s, k->stage, tensor, loop, n, loops, (int)lanes,
                          alias);

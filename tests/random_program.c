@@ -251,6 +251,39 @@ window_stage(struct rnd *g)
   close_stage(g, TT_RED_SUM, reducible(g, TT_RED_SUM, v));
 }
 
+/* A window backwards: points where y + pad - r is a multiple of the stride. */
+static void
+strided_back_stage(struct rnd *g)
+{
+  int64_t r = 1 + rnd_pick(g, 5), stride = 2 + rnd_pick(g, 2),
+          pad = rnd_pick(g, 3), h = 1 + rnd_pick(g, 6);
+  int64_t c = 1 + rnd_pick(g, 3), k = 1 + rnd_pick(g, 9);
+  int64_t out[] = {k, (h - 1) * stride + r}, red[] = {c, r};
+  int64_t dx[] = {c, h}, dw[] = {k, c, r};
+  enum tt_dtype t = number_dtype(g);
+  struct tt_tensor *x = rnd_add_source(g, t, 2, dx),
+                   *w = rnd_add_source(g, t, 3, dw);
+  open_stage(g, 2, out, 2, red);
+  const struct tt_expr *tap = rnd_ref(g, g->axes[3]);
+  const struct tt_expr *from =
+      rnd_plus(g, tt_isub(g->arena, rnd_ref(g, g->axes[1]), tap), pad);
+  if (rnd_chance(g, 30)) /* the other way round */
+    from = rnd_plus(g, tt_iadd(g->arena, rnd_ref(g, g->axes[1]), tap), -pad);
+  const struct tt_expr *pos = tt_idiv(g->arena, from, stride);
+  const struct tt_expr *ix[] = {rnd_ref(g, g->axes[2]), pos};
+  const struct tt_expr *iw[] = {rnd_ref(g, g->axes[0]), ix[0], tap};
+  const struct tt_expr *in = tt_binary(
+      g->arena, TT_AND, tt_binary(g->arena, TT_GE, pos, tt_idx(g->arena, 0)),
+      tt_binary(g->arena, TT_LT, pos, tt_idx(g->arena, h)));
+  g->where = tt_binary(g->arena, TT_EQ, tt_imod(g->arena, from, stride),
+                       tt_idx(g->arena, rnd_chance(g, 70) ? 0 : 1));
+  const struct tt_expr *e = tt_select(g->arena, in, tt_load(g->arena, x, 2, ix),
+                                      tt_zero(g->arena, t));
+  struct rnd_val v = product(g, e, tt_load(g->arena, w, 3, iw));
+  v.mag = 2 * g->mag[x->id];
+  close_stage(g, TT_RED_SUM, reducible(g, TT_RED_SUM, v));
+}
+
 /* An index of the transformed tensor: the axis of the sum alone, or in a
  * window of tiles, in or out of `n` elements. */
 static const struct tt_expr *
@@ -403,7 +436,7 @@ argmax_stages(struct rnd *g)
 static void
 one_stage(struct rnd *g)
 {
-  switch (rnd_pick(g, 13)) {
+  switch (rnd_pick(g, 14)) {
   case 0:
   case 1:
     matmul_stage(g);
@@ -424,6 +457,9 @@ one_stage(struct rnd *g)
     break;
   case 8:
     transform_stage(g);
+    break;
+  case 9:
+    strided_back_stage(g);
     break;
   default:
     generic_stage(g);

@@ -171,8 +171,12 @@ try_cache_padded(struct dice *d, int stage)
   int dims[TT_MAX_DIMS], n = below(d, 3) ? t->ndim : 0;
   static const int lanes[] = {0, 4, 8};
   shuffled(d, n, dims);
-  tt_cache_padded(d->s, stage, t, place(d, stage), n, dims, lanes[below(d, 3)],
-                  fresh(d, "pad"));
+  if (below(d, 2))
+    tt_cache_padded(d->s, stage, t, place(d, stage), n, dims,
+                    lanes[below(d, 3)], fresh(d, "pad"));
+  else
+    tt_cache_dims(d->s, stage, t, place(d, stage), n, dims, lanes[below(d, 3)],
+                  fresh(d, "copy"));
 }
 
 static void
@@ -223,7 +227,7 @@ try_one(struct dice *d)
   struct tt_schedule *s = d->s;
   int stage = below(d, s->nstages), l = leaf(d, stage);
   static const int lanes[] = {2, 4, 8, 16};
-  switch (below(d, 20)) {
+  switch (below(d, 22)) {
   case 0:
   case 1:
   case 2:
@@ -264,12 +268,6 @@ try_one(struct dice *d)
   case 16:
     try_cache_read(d, stage);
     break;
-  case 18:
-    try_layout(d, stage);
-    break;
-  case 19:
-    try_cache_padded(d, stage);
-    break;
   case 17:
     if (below(d, 4) == 0)
       tt_compute_root(s, stage);
@@ -278,6 +276,12 @@ try_one(struct dice *d)
   case 19:
     if (l >= 0)
       tt_shrink(s, stage, l);
+    break;
+  case 20:
+    try_layout(d, stage);
+    break;
+  case 21:
+    try_cache_padded(d, stage);
     break;
   }
 }

@@ -146,6 +146,7 @@ compile(struct tt_job *job)
   tt_report_diags(diags);
   if (!job->front.program)
     return TT_EXIT_INPUT;
+  tt_solve_congruences(job->front.program);
   tt_factor_sums(job->front.program, job->options->strict_fp);
   job->unit = unit_of(job->front.program);
   if (job->options->output && !has_output(job->front.program))

@@ -303,6 +303,8 @@ bool
 tt_cache_dims(struct tt_schedule *s, int stage, const struct tt_tensor *tensor,
               int loop, int ndims, const int *dims, int lanes, const char *name)
 {
+  if (!ndims)
+    return tt_cache_read(s, stage, tensor, loop, 0, NULL, lanes, name);
   struct tt_cache_read *c = new_cache(s, stage, tensor, loop, lanes, name);
   if (!c || !set_dims(s, c, ndims, dims) || !keep_cache(s, stage))
     return false;

@@ -96,13 +96,15 @@ permute_stores(const struct tt_lowering *lw, stmt s)
     r = tt_alloc_stmt(ar, tt_lw_stored(lw, s->tensor),
                       permute_stores(lw, s->body));
     break;
-  case TT_STORE: {
+  case TT_STORE:
+  case TT_PREFETCH: {
     const struct tt_stored *t = find(lw, s->tensor);
     const struct tt_expr *idx[TT_MAX_DIMS];
     if (!t)
       return s;
     permute(t, s->nidx, s->idx, idx);
-    r = tt_store(ar, t->stored, s->nidx, idx, s->value);
+    r = s->kind == TT_STORE ? tt_store(ar, t->stored, s->nidx, idx, s->value)
+                            : tt_prefetch(ar, t->stored, s->nidx, idx);
     break;
   }
   }

@@ -68,13 +68,6 @@ add_choice(struct tt_rules *r, int stage, const char *what, int n,
 }
 
 int
-tt_space_knob(struct tt_rules *r, int stage, const char *what, int n,
-              const int64_t *values, int64_t preferred)
-{
-  return add_knob(r, stage, what, TT_KNOB_FACTOR, n, values, preferred);
-}
-
-int
 tt_space_choice(struct tt_rules *r, int stage, const char *what, int n,
                 int preferred)
 {

@@ -108,12 +108,6 @@ struct tt_rules {
   int *defaults; /* index of the default value, by knob */
 };
 
-/* A new knob; its number or -1.  `preferred`: the default is the value next to
- * it. */
-int tt_space_knob(struct tt_rules *, int stage, const char *what, int n,
-                  const int64_t *values, int64_t preferred);
-int tt_space_choice(struct tt_rules *, int stage, const char *what, int n,
-                    int preferred);
 /* Is the tensor a weight, or computed from weights ahead of time? */
 bool tt_space_is_fixed(const struct tt_program *, const struct tt_tensor *);
 
@@ -134,6 +128,9 @@ int64_t tt_space_extent(const struct tt_stage *, int axis);
 int tt_space_knob(struct tt_rules *, int stage, const char *what,
                   enum tt_knob_kind, int n, const int64_t *values,
                   int64_t preferred);
+/* The same for a choice of n. */
+int tt_space_choice(struct tt_rules *, int stage, const char *what, int n,
+                    int preferred);
 /* The elementwise stage that alone reads this one, point by point; or -1. */
 int tt_space_epilogue(const struct tt_rules *, int stage);
 

@@ -414,8 +414,10 @@ product_knobs(struct tt_rules *r, struct tt_rule *rule,
     nm--;
   while (nv > 1 && vec_tiles[nv - 1] > vectors)
     nv--;
-  rule->k_mr = tt_space_knob(r, rule->stage, "mr", nm, row_tiles, least_mr);
-  rule->k_nr = tt_space_knob(r, rule->stage, "nr", nv, vec_tiles, least_nr);
+  rule->k_mr = tt_space_knob(r, rule->stage, "mr", TT_KNOB_FACTOR, nm,
+                             row_tiles, least_mr);
+  rule->k_nr = tt_space_knob(r, rule->stage, "nr", TT_KNOB_FACTOR, nv,
+                             vec_tiles, least_nr);
 }
 
 static bool

@@ -347,7 +347,7 @@ packs(const struct tt_rules *r, const struct tt_rule *rule,
   /* A row that is read along the reduction is a stream already. */
   if (v == 0 && rule->kaxis >= 0 && a->stride[rule->kaxis] == 1)
     return false;
-  return reuse >= 64 &&
+  return reuse >= 128 &&
          tt_tensor_size(a->tensor) * tt_dtype_bytes(a->tensor->dtype) >
              r->target.l2 / 2;
 }

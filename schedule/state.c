@@ -276,15 +276,28 @@ comes_from(const struct tt_stage_schedule *ss, int loop, int ancestor)
   return l->parent >= 0 && comes_from(ss, l->parent, ancestor);
 }
 
-/* A shifted tile computes some points twice: the whole reduction of a point
- * must then stand inside the shifted loop. */
+/* Is a part of the loop inside accumulators (after position acc)? */
+static bool
+reaches_inside(const struct tt_stage_schedule *ss, int loop, int acc)
+{
+  for (int i = acc + 1; i < ss->norder; i++)
+    if (comes_from(ss, ss->order[i], loop))
+      return true;
+  return false;
+}
+
+/* A shifted tile computes some points twice.  Inside accumulators, with all
+ * loops of the axis, that does no harm, as each copy has its own; otherwise
+ * the whole reduction of a point must stand inside the shifted loop. */
 static bool
 check_shift(struct tt_schedule *s, int stage)
 {
   struct tt_stage_schedule *ss = &s->stages[stage];
   if (!ss->stage->nreduce)
     return true;
-  int first = ss->norder;
+  int first = ss->norder, acc = ss->norder;
+  if (ss->cache_write != TT_NO_CACHE)
+    acc = ss->cache_write == TT_OUTSIDE ? -1 : tt_position(ss, ss->cache_write);
   for (int i = ss->norder - 1; i >= 0; i--)
     if (ss->loops[ss->order[i]].reduce)
       first = i;
@@ -305,8 +318,9 @@ check_shift(struct tt_schedule *s, int stage)
                        "%s is a reduction loop of %s: a shifted tail would "
                        "add some points twice",
                        l->name, tt_stage_name(s, stage));
-    for (int i = first; i < ss->norder; i++)
-      if (comes_from(ss, ss->order[i], h))
+    int whole = reaches_inside(ss, h, acc) ? l->parent : h;
+    for (int i = first; i < ss->norder && i <= acc; i++)
+      if (comes_from(ss, ss->order[i], whole))
         return tt_refuse(s,
                          "reduction loop %s of %s is outside %s, whose "
                          "tail is shifted",

@@ -296,6 +296,34 @@ shifted_tails_are_not_summed_twice(void **state)
   tt_arena_free(ar);
 }
 
+/* Copies of a point in one tile's accumulators are whole sums each; copies in
+ * two tiles, with the reduction outside, would be summed twice. */
+static void
+shifted_tails_inside_accumulators(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *p = matmul(ar, 6, 22, 32);
+  struct tt_schedule *s = tt_schedule_new(ar, p, false);
+  int ni = tt_split(s, 0, 1, 8, "ni", TT_TAIL_SHIFT);
+  int n = s->stages[0].loops[ni].other, m = 0;
+  int ki = tt_split(s, 0, 2, 8, "ki", TT_TAIL_PEEL);
+  int k = s->stages[0].loops[ki].other;
+  refused(s, tt_reorder(s, 0, 2, (int[]){k, n}), "tail is shifted");
+  assert_true(tt_cache_write(s, 0, m));
+  assert_true(tt_reorder(s, 0, 4, (int[]){k, ki, n, ni}));
+  refused(s, tt_reorder(s, 0, 4, (int[]){k, ni, m, n}), "tail is shifted");
+  assert_true(tt_reorder(s, 0, 2, (int[]){k, m})); /* sums loaded and stored */
+  assert_true(tt_vectorize(s, 0, ni, 8));
+  bool skipped;
+  const char *bad = check_schedule(ar, p, s, 1, &skipped);
+  if (bad)
+    show_failure(p, s, bad, 1);
+  assert_null(bad);
+  assert_false(skipped);
+  tt_arena_free(ar);
+}
+
 /* Blocks of a reduction as a stage of their own: positions, names, and what is
  * refused. */
 static void
@@ -591,6 +619,7 @@ main(void)
       cmocka_unit_test(illegal_primitives_name_the_loops),
       cmocka_unit_test(strict_fp_keeps_the_order_of_sums),
       cmocka_unit_test(shifted_tails_are_not_summed_twice),
+      cmocka_unit_test(shifted_tails_inside_accumulators),
       cmocka_unit_test(rfactor_makes_a_stage),
       cmocka_unit_test(prefetch_names_lines),
       cmocka_unit_test(packed_matmul_is_right),

@@ -192,9 +192,11 @@ find_axes(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st,
 {
   int score[TT_MAX_DIMS];
   int lanes = tt_space_lanes(r, st);
+  int first = r->in_parts[rule->stage] ? 1 : 0; /* the others are shared */
   for (int a = 0; a < st->nspatial; a++) {
     score[a] = -1;
-    if (!lanes || tt_space_extent(st, a) < (lanes < 8 ? 2 : lanes / 4) ||
+    if (a < first || !lanes ||
+        tt_space_extent(st, a) < (lanes < 8 ? 2 : lanes / 4) ||
         !tt_vectorizes(r->arena, st, st->value, st->where, a, false))
       continue;
     int unit = a == st->nspatial - 1, bad = !unit;
@@ -227,7 +229,7 @@ find_axes(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st,
   /* A row axis reuses every operand that does not depend on it. */
   int gain[TT_MAX_DIMS];
   for (int a = 0; a < st->nspatial; a++) {
-    gain[a] = tt_space_extent(st, a) > 1 ? 0 : -1;
+    gain[a] = a >= first && tt_space_extent(st, a) > 1 ? 0 : -1;
     /* Most of all the ones that are loaded as vectors. */
     for (int i = 0; i < nacc && gain[a] >= 0; i++)
       if (acc[i].stride[a] == 0)
@@ -249,7 +251,7 @@ find_axes(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st,
   if (!rule->nrow)
     rule->row[rule->nrow++] = -1;
   rule->rrow = -1;
-  for (int a = 0; a < st->nspatial; a++)
+  for (int a = first; a < st->nspatial; a++)
     if (tt_space_extent(st, a) > 1 &&
         (rule->rrow < 0 ||
          reuse_along(a, acc, nacc) > reuse_along(rule->rrow, acc, nacc)))
@@ -723,6 +725,8 @@ tt_space_new(struct tt_arena *arena, const struct tt_program *program,
   r->program = program;
   r->target = *target;
   r->strict_fp = strict_fp;
+  tt_parts_derive(r);
+  program = r->program;
   r->rule = TT_ARRAY(arena, struct tt_rule, (size_t)program->nstages + 1);
   r->defaults = TT_ARRAY(arena, int, TT_MAX_KNOBS);
   r->space = TT_NEW(arena, struct tt_space);
@@ -730,7 +734,7 @@ tt_space_new(struct tt_arena *arena, const struct tt_program *program,
   r->space->size = 1;
   r->space->rules = r;
   r->reader = find_readers(arena, program);
-  r->trial = tt_schedule_new(arena, program, strict_fp);
+  r->trial = tt_parts_schedule(arena, r);
   double total = 0;
   for (int i = 0; i < program->nstages; i++)
     total += tt_stage_work(program->stages[i]);

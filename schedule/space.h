@@ -98,7 +98,9 @@ struct tt_readers {
 
 struct tt_rules {
   struct tt_arena *arena;
-  const struct tt_program *program;
+  const struct tt_program *program; /* with the parts of sums, if any */
+  struct tt_schedule *start;        /* what every schedule begins with */
+  bool *in_parts; /* by stage: its first axis is shared by threads alone */
   struct tt_target_model target;
   bool strict_fp;
   struct tt_rule *rule;      /* by stage */
@@ -133,6 +135,15 @@ int tt_space_choice(struct tt_rules *, int stage, const char *what, int n,
                     int preferred);
 /* The elementwise stage that alone reads this one, point by point; or -1. */
 int tt_space_epilogue(const struct tt_rules *, int stage);
+
+/* ---- sums in parts (space_parts.c) ---- */
+
+/* Choose the reductions that are summed in parts, and make the program with
+ * these the one of the rules. */
+void tt_parts_derive(struct tt_rules *);
+/* A new schedule of that program. */
+struct tt_schedule *tt_parts_schedule(struct tt_arena *,
+                                      const struct tt_rules *);
 
 /* ---- chains of stages (space_chain.c) ---- */
 

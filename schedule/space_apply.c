@@ -452,6 +452,9 @@ apply_elementwise(struct apply *ap, const struct tt_rule *rule)
          tt_compute_at(ap->s, stage, rule->consumer, c->order[depth]);
 }
 
+/* What is done before other threads have begun is not shared with them. */
+#define MIN_SHARED_WORK 1e4
+
 /* The outermost loop of what stands at root runs in parallel. */
 static bool
 parallelize(struct apply *ap)
@@ -460,7 +463,9 @@ parallelize(struct apply *ap)
     return true;
   for (int i = 0; i < ap->s->nstages; i++) {
     const struct tt_stage_schedule *ss = &ap->s->stages[i];
-    if (ss->place != TT_ROOT || ss->stage->prepare || !ss->norder)
+    if (ss->place != TT_ROOT || ss->stage->prepare || !ss->norder ||
+        (ap->r->program->nstages > 1 &&
+         tt_stage_work(ss->stage) < MIN_SHARED_WORK))
       continue;
     for (int j = 0; j < ss->norder; j++) {
       const struct tt_loop *l = &ss->loops[ss->order[j]];
@@ -481,8 +486,7 @@ tt_space_schedule(struct tt_arena *arena, const struct tt_space *space,
                   const int *config)
 {
   const struct tt_rules *r = space->rules;
-  struct apply ap = {r, config,
-                     tt_schedule_new(arena, r->program, r->strict_fp),
+  struct apply ap = {r, config, tt_parts_schedule(arena, r),
                      TT_ARRAY(arena, bool, (size_t)r->program->nstages + 1)};
   for (int i = r->program->nstages - 1; i >= 0; i--) {
     const struct tt_rule *rule = &r->rule[i];

@@ -296,6 +296,47 @@ shifted_tails_are_not_summed_twice(void **state)
   tt_arena_free(ar);
 }
 
+/* The default schedule of the program for some threads, as text. */
+static const char *
+default_text(struct tt_arena *ar, struct tt_program *p, int threads,
+             bool strict_fp)
+{
+  struct tt_target_model m = {64, 32, 32 << 10, 1 << 20, 32 << 20, threads};
+  struct tt_space *space = tt_space_new(ar, p, &m, strict_fp);
+  int *config = TT_ARRAY(ar, int, (size_t)space->nknobs + 1);
+  tt_space_default(space, config);
+  struct tt_schedule *s = tt_space_schedule(ar, space, config);
+  assert_non_null(s);
+  struct tt_sb sb = {0};
+  tt_schedule_print(s, &sb);
+  const char *text = tt_arena_strdup(ar, tt_sb_str(&sb));
+  tt_sb_free(&sb);
+  bool skipped;
+  const char *bad = check_schedule(ar, p, s, 1, &skipped);
+  if (bad)
+    show_failure(p, s, bad, 1);
+  assert_null(bad);
+  assert_false(skipped);
+  return text;
+}
+
+/* Few results of long sums: threads share the sums. */
+static void
+threads_share_long_sums(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *few = matmul(ar, 2, 2, 100003),
+                    *many = matmul(ar, 60, 60, 200);
+  const char *text = default_text(ar, few, 4, false);
+  assert_non_null(strstr(text, "C.rfactor(k, 25001, k_part, C_parts)"));
+  assert_non_null(strstr(text, "C_parts.parallel(k)"));
+  assert_null(strstr(default_text(ar, few, 1, false), "rfactor"));
+  assert_null(strstr(default_text(ar, few, 4, true), "rfactor"));
+  assert_null(strstr(default_text(ar, many, 4, false), "rfactor"));
+  tt_arena_free(ar);
+}
+
 /* Copies of a point in one tile's accumulators are whole sums each; copies in
  * two tiles, with the reduction outside, would be summed twice. */
 static void
@@ -619,6 +660,7 @@ main(void)
       cmocka_unit_test(illegal_primitives_name_the_loops),
       cmocka_unit_test(strict_fp_keeps_the_order_of_sums),
       cmocka_unit_test(shifted_tails_are_not_summed_twice),
+      cmocka_unit_test(threads_share_long_sums),
       cmocka_unit_test(shifted_tails_inside_accumulators),
       cmocka_unit_test(rfactor_makes_a_stage),
       cmocka_unit_test(prefetch_names_lines),

@@ -628,7 +628,9 @@ tt_c_access(struct cprinter *c, const struct tt_tensor *t, int n,
   const char *s = tt_c_element(c, t, tt_access_base(c->arena, t, n, idx));
   if (tt_c_is_part(lanes)) {
     const char *address = tt_arena_printf(c->arena, "&%s", s);
-    return store ? address : tt_c_part_load(c, t->dtype, lanes, address);
+    return store
+               ? address
+               : tt_c_part_load(c, t->dtype, tt_c_lanes(lanes), lanes, address);
   }
   if (lanes == 1)
     return s;

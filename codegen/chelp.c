@@ -245,10 +245,9 @@ tt_c_vec_helper(struct cprinter *c, const char *op, enum tt_dtype t, int lanes)
   return tt_c_add_helper(c, name, text);
 }
 
-/* A choice among the elements of two vectors by constants; `type` is the
- * mask's.  __builtin_shuffle is gcc's alone, and older. */
-static const char *
-shuffle(struct cprinter *c)
+/* __builtin_shuffle is gcc's alone, and older. */
+const char *
+tt_c_shuffle_helper(struct cprinter *c)
 {
   const char *name = tt_c_helper_name(c, "shuffle");
   if (tt_c_has_helper(c, name))
@@ -302,8 +301,8 @@ add_shuffle(struct cprinter *c, struct tt_sb *sb, enum tt_dtype t,
             const struct spread *s, int k)
 {
   enum tt_dtype m = tt_signed_of_bytes(tt_dtype_bytes(t));
-  tt_sb_printf(sb, "%s(%s, tt_v, %s,", shuffle(c), tt_c_vector(c, m, s->lanes),
-               s->step == 1 ? "tt_v" : "tt_w");
+  tt_sb_printf(sb, "%s(%s, tt_v, %s,", tt_c_shuffle_helper(c),
+               tt_c_vector(c, m, s->lanes), s->step == 1 ? "tt_v" : "tt_w");
   for (int i = 0; i < s->lanes; i++)
     tt_sb_printf(sb, "%s%d%s", i % 16 ? " " : "\n      ", pick(s, k, i),
                  i + 1 < s->lanes ? "," : ");\n");

@@ -35,9 +35,9 @@ machine_form(struct cprinter *c, int bytes, int lanes)
 /* first_f32x16(p, n): n elements from p on, then zeros;
  * put_first_f32x16(p, n, x): the other way. */
 static const char *
-helper(struct cprinter *c, enum tt_dtype t, int lanes, bool store)
+helper(struct cprinter *c, enum tt_dtype t, int full, bool store)
 {
-  int bytes = tt_dtype_bytes(t), full = tt_c_lanes(lanes);
+  int bytes = tt_dtype_bytes(t);
   enum tt_dtype f = bytes == 4 ? TT_F32 : TT_F64;
   const char *v = tt_c_vector(c, t, full);
   const char *name = tt_c_helper_name(
@@ -83,17 +83,17 @@ helper(struct cprinter *c, enum tt_dtype t, int lanes, bool store)
 }
 
 const char *
-tt_c_part_load(struct cprinter *c, enum tt_dtype t, int lanes,
+tt_c_part_load(struct cprinter *c, enum tt_dtype t, int lanes, int n,
                const char *address)
 {
   return tt_arena_printf(c->arena, "%s(%s, %d)", helper(c, t, lanes, false),
-                         address, lanes);
+                         address, n);
 }
 
 const char *
-tt_c_part_store(struct cprinter *c, enum tt_dtype t, int lanes,
+tt_c_part_store(struct cprinter *c, enum tt_dtype t, int lanes, int n,
                 const char *address, const char *value)
 {
   return tt_arena_printf(c->arena, "%s(%s, %d, %s)", helper(c, t, lanes, true),
-                         address, lanes, value);
+                         address, n, value);
 }

@@ -9,6 +9,7 @@
  * chelp.c    the static functions that expressions call
  * cconv.c    conversions among them, and what has an instruction of its own
  * cpart.c    vectors that are not full
+ * ctrans.c   copies of transposed blocks
  * vmath.c    exp, log, ... among them
  * cstmt.c    statements
  * cprint.c   functions and files
@@ -176,12 +177,19 @@ const char *tt_c_half_stored(struct cprinter *, const struct tt_expr *);
 /* Lanes of the C vector that holds so many: the next power of two. */
 int tt_c_lanes(int lanes);
 bool tt_c_is_part(int lanes);
-/* Load or store the first lanes (not a power of two) of a vector of 4-byte or
- * 8-byte elements. */
-const char *tt_c_part_load(struct cprinter *, enum tt_dtype, int lanes,
+/* Load or store the first n of the lanes of a vector of 4-byte or 8-byte
+ * elements; what is loaded into the others is 0. */
+const char *tt_c_part_load(struct cprinter *, enum tt_dtype, int lanes, int n,
                            const char *address);
-const char *tt_c_part_store(struct cprinter *, enum tt_dtype, int lanes,
+const char *tt_c_part_store(struct cprinter *, enum tt_dtype, int lanes, int n,
                             const char *address, const char *value);
+
+/* ---- ctrans.c ---- */
+/* A function (to, to_stride, from, from_stride), strides in elements, that
+ * copies `rows` rows of `cols` elements (4 or 8 bytes each) to `cols` rows of
+ * `rows`. */
+const char *tt_c_transpose_helper(struct cprinter *, enum tt_dtype, int rows,
+                                  int cols);
 
 /* ---- chelp.c ---- */
 /* Make sure that the helper is printed; returns the name to call. */
@@ -196,6 +204,9 @@ const char *tt_c_vec_helper(struct cprinter *, const char *op, enum tt_dtype,
  * last of them. */
 const char *tt_c_spread_helper(struct cprinter *, enum tt_dtype, int lanes,
                                int step);
+/* A macro (type, x, y, i...): a choice among the elements of two vectors by
+ * constants; `type` is that of the vector of constants. */
+const char *tt_c_shuffle_helper(struct cprinter *);
 const char *tt_c_add_helper(struct cprinter *, const char *name,
                             const char *text);
 /* What takes or returns vectors is a macro, not a function: compilers warn of

@@ -7,6 +7,9 @@
 
 #include "codegen/cprint.h"
 
+#include "codegen/internal.h"
+#include "ir/passes.h"
+
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -335,7 +338,8 @@ print_store(struct cprinter *c, const struct tt_stmt *s)
   } else if (s->nidx > 0 && !tt_is_register(t) &&
              tt_c_is_part(s->value->type.lanes)) {
     tt_c_line(c, "%s;",
-              tt_c_part_store(c, t->dtype, s->value->type.lanes, left,
+              tt_c_part_store(c, t->dtype, tt_c_lanes(s->value->type.lanes),
+                              s->value->type.lanes, left,
                               stored_value(c, t, s->value)));
   } else if (can_update(s, &rest)) {
     /* a broadcast may stay a scalar beside the vector */
@@ -365,9 +369,59 @@ tt_c_block(struct cprinter *c, const struct tt_stmt *s)
   c->pending.n = pending;
 }
 
+struct start {
+  const struct tt_var *outer, *inner;
+};
+
+static const struct tt_expr *
+at_start(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
+{
+  const struct start *s = ctx;
+  bool one = e->kind == TT_VAR && (e->var == s->outer || e->var == s->inner);
+  return one ? tt_idx(ar, 0) : e;
+}
+
+/* &T[offset at the start of both loops] */
+static const char *
+first_element(struct cprinter *c, struct start *s, const struct tt_tensor *t,
+              int n, const struct tt_expr *const *idx, bool store)
+{
+  const struct tt_expr *first[TT_MAX_DIMS];
+  for (int d = 0; d < n; d++)
+    first[d] = tt_expr_rewrite(c->arena, idx[d], at_start, s);
+  return tt_arena_printf(c->arena, "&%s", tt_c_access(c, t, n, first, store));
+}
+
+static void
+print_transpose(struct cprinter *c, const struct tt_stmt *s)
+{
+  struct start at = {s->var, s->body->var};
+  const struct tt_stmt *store = s->body->body;
+  const struct tt_expr *load = store->value;
+  int64_t to = 0, from = 0;
+  tt_affine_coef(
+      c->arena,
+      tt_access_base(c->arena, store->tensor, store->nidx, store->idx),
+      at.outer, &to);
+  tt_affine_coef(
+      c->arena, tt_access_base(c->arena, load->tensor, load->nargs, load->args),
+      at.inner, &from);
+  tt_c_line(c, "%s(%s, %lld, %s, %lld);",
+            tt_c_transpose_helper(c, store->tensor->dtype,
+                                  (int)at.inner->extent, (int)at.outer->extent),
+            first_element(c, &at, store->tensor, store->nidx, store->idx, true),
+            (long long)to,
+            first_element(c, &at, load->tensor, load->nargs, load->args, false),
+            (long long)from);
+}
+
 static void
 print_for(struct cprinter *c, const struct tt_stmt *s)
 {
+  if (s->for_kind == TT_TRANSPOSE) {
+    print_transpose(c, s);
+    return;
+  }
   bool parallel = s->for_kind == TT_PARALLEL && c->parallel == 0;
   if (parallel)
     tt_sb_add(&c->body, "#ifdef _OPENMP\n#pragma omp parallel for\n#endif\n");

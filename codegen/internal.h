@@ -19,6 +19,7 @@ const struct tt_stmt *tt_pass_hoist_ifs(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_partition(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_vectorize(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_unroll(struct pass *, const struct tt_stmt *);
+const struct tt_stmt *tt_pass_transpose(struct pass *, const struct tt_stmt *);
 /* Gives every TT_ALLOC a tensor of its own. */
 const struct tt_stmt *tt_pass_unique_locals(struct pass *,
                                             const struct tt_stmt *);

@@ -26,6 +26,7 @@ static const struct {
 } passes[] = {
     {"hoist ifs", tt_pass_hoist_ifs, false}, /* conditions out of loops */
     {"partition", partition, false}, /* borders apart from the interior */
+    {"transpose", tt_pass_transpose, false}, /* copies across the grain */
     {"vectorize", tt_pass_vectorize, false}, /* vector loops: straight code */
     {"unroll", tt_pass_unroll, false},       /* unrolled loops written out */
     {"unique locals", tt_pass_unique_locals, false},

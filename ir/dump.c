@@ -354,6 +354,9 @@ dump_for(struct tt_sb *sb, const struct tt_stmt *s)
   case TT_PARALLEL:
     tt_sb_add(sb, "parallel ");
     break;
+  case TT_TRANSPOSE:
+    tt_sb_add(sb, "transpose ");
+    break;
   }
   tt_sb_printf(sb, "for (%s = 0; %s < %" PRId64 "; %s++) {\n", s->var->name,
                s->var->name, s->var->extent, s->var->name);

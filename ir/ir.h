@@ -295,7 +295,10 @@ struct tt_stage *tt_program_stage(struct tt_program *, struct tt_tensor *out,
 
 /* ---- loop nests ------------------------------------------------------- */
 
-enum tt_for_kind { TT_SERIAL, TT_UNROLL, TT_VECTOR, TT_PARALLEL };
+/* A pair of TT_TRANSPOSE loops, one directly inside the other, of at most 16
+ * iterations each, holds nothing but a store of a load: the store has unit
+ * stride in the inner one, the load in the outer one. */
+enum tt_for_kind { TT_SERIAL, TT_UNROLL, TT_VECTOR, TT_PARALLEL, TT_TRANSPOSE };
 
 enum tt_stmt_kind {
   TT_FOR,      /* for (var = 0; var < var->extent; var++) body */

@@ -220,6 +220,17 @@ nest_unreadable(void *ctx, const struct tt_tensor *t)
 
 static void check_stmt(struct nest_ctx *n, const struct tt_stmt *s);
 
+/* Half of a pair of TT_TRANSPOSE loops. */
+static bool
+is_transposed(const struct tt_stmt *s)
+{
+  const struct tt_stmt *b = s->body;
+  return s->var->extent <= 16 &&
+         ((b->kind == TT_STORE && b->value->kind == TT_LOAD) ||
+          (b->kind == TT_FOR && b->for_kind == TT_TRANSPOSE &&
+           b->body->kind == TT_STORE));
+}
+
 static void
 check_for(struct nest_ctx *n, const struct tt_stmt *s)
 {
@@ -232,6 +243,9 @@ check_for(struct nest_ctx *n, const struct tt_stmt *s)
   if (s->for_kind == TT_VECTOR && s->lanes < 1)
     tt_verifier_fail(v, "the loop over %s has %d lanes", s->var->name,
                      s->lanes);
+  if (s->for_kind == TT_TRANSPOSE && !is_transposed(s))
+    tt_verifier_fail(v, "the loop over %s copies no block transposed",
+                     s->var->name);
   TT_PUSH(v->vars, s->var);
   check_stmt(n, s->body);
   v->vars.n--;

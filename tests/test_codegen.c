@@ -161,6 +161,56 @@ test_parts(void **state)
   }
 }
 
+/* O[j, i] = A[i, j], copied or negated in vectors along j. */
+static const struct tt_stmt *
+across(struct fix *f, int number, enum tt_dtype d, int64_t m, int64_t n,
+       bool plain)
+{
+  struct tt_tensor *a = param(f, tt_arena_printf(f->ar, "A%d", number),
+                              TT_INPUT, d, 2, DIMS(m, n));
+  struct tt_tensor *o = param(f, tt_arena_printf(f->ar, "O%d", number),
+                              TT_OUTPUT, d, 2, DIMS(n, m));
+  const struct tt_var *i = var(f, "i", m), *j = var(f, "j", n);
+  const struct tt_expr *x = load(f, a, IDX(ref(f, i), ref(f, j)));
+  const struct tt_stmt *s =
+      store(f, o, IDX(ref(f, j), ref(f, i)), plain ? x : tt_neg(f->ar, x));
+  return serial(
+      f, i, plain ? serial(f, j, s) : vector(f, j, 64 / tt_dtype_bytes(d), s));
+}
+
+/* Transposed blocks of every size, and what is left beside them. */
+static void
+test_transpose(void **state)
+{
+  (void)state;
+  static const enum tt_dtype types[] = {TT_F32, TT_F64, TT_I32};
+  static const int64_t sizes[][2] = {{16, 16}, {14, 7},  {33, 20}, {5, 40},
+                                     {4, 4},   {17, 17}, {7, 64},  {3, 16}};
+  for (int t = 0; t < 3; t++) {
+    struct fix f;
+    start(&f, "transpose");
+    const struct tt_stmt *items[16];
+    int n = 0;
+    for (; n < 16; n++)
+      items[n] =
+          across(&f, n, types[t], sizes[n / 2][0], sizes[n / 2][1], n % 2);
+    f.nest.body = tt_seq(f.ar, n, items);
+    check_nest(&f);
+  }
+  struct fix f;
+  start(&f, "printed");
+  f.nest.body = seq2(&f, across(&f, 0, TT_F32, 14, 32, false),
+                     across(&f, 1, TT_F32, 32, 16, true));
+  struct tt_codegen_options opt = {.vector_bytes = 64};
+  struct tt_code_sizes bytes;
+  struct tt_sb text = {0};
+  assert_null(tt_codegen_c(f.ar, &f.nest, &opt, &bytes, &text));
+  assert_non_null(strstr(tt_sb_str(&text), "transpose_14x16_f32(&O0["));
+  assert_non_null(strstr(tt_sb_str(&text), "transpose_16x16_f32(&O1["));
+  tt_sb_free(&text);
+  tt_arena_free(f.ar);
+}
+
 /* A loop whose iterations depend on each other stays serial. */
 static void
 test_dependence(void **state)
@@ -443,6 +493,7 @@ main(void)
       cmocka_unit_test(test_strides),
       cmocka_unit_test(test_spread),
       cmocka_unit_test(test_parts),
+      cmocka_unit_test(test_transpose),
       cmocka_unit_test(test_dependence),
       cmocka_unit_test(test_vector_reduction),
       cmocka_unit_test(test_padding),

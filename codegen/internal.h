@@ -9,6 +9,7 @@ struct pass {
   struct tt_arena *arena;
   const struct tt_codegen_options *options;
   int nextvar;       /* ids of fresh variables */
+  bool ahead;        /* it is NAME_prepare that is made */
   const char *error; /* set by the first pass that cannot go on */
 };
 

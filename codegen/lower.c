@@ -79,6 +79,7 @@ tt_codegen_passes(struct tt_arena *arena, const struct tt_nest *nest,
   }
   struct pass p = {.arena = arena, .options = &o, .nextvar = id + 1};
   r.body = run_passes(&p, nest->body);
+  p.ahead = true;
   if (nest->prepare && !p.error)
     r.prepare = run_passes(&p, nest->prepare);
   *error = p.error;

@@ -14,7 +14,8 @@
 
 #include "ir/passes.h"
 
-enum { MAX_NEST = 16, LEAST = 4, MOST = 16 };
+/* Sizes of blocks; copies of fewer elements stay loops, which read better. */
+enum { MAX_NEST = 16, LEAST = 4, MOST = 16, FEW = 64 };
 
 /* A perfect nest around one store. */
 struct copy {
@@ -120,8 +121,9 @@ find_directions(struct copy *c, bool *plain)
       c->loop[c->along]->for_kind != TT_SERIAL &&
       c->loop[c->across]->for_kind != TT_SERIAL)
     return false;
-  return c->loop[c->along]->var->extent >= LEAST &&
-         c->loop[c->across]->var->extent >= LEAST;
+  int64_t m = c->loop[c->along]->var->extent;
+  int64_t n = c->loop[c->across]->var->extent;
+  return m >= LEAST && n >= LEAST && m * n >= FEW;
 }
 
 /* ---- blocks ------------------------------------------------------------ */
@@ -283,7 +285,8 @@ visit(void *ctx, const struct tt_stmt *s)
 const struct tt_stmt *
 tt_pass_transpose(struct pass *p, const struct tt_stmt *s)
 {
-  if (p->options->naive || p->options->vector_bytes < 16)
+  /* (What is done ahead of time need not be fast.) */
+  if (p->options->naive || p->options->vector_bytes < 16 || p->ahead)
     return s;
   return visit(p, s);
 }

@@ -183,6 +183,28 @@ scalars(struct cprinter *c, const struct dot *d, const struct dot_factor *f)
   return text;
 }
 
+/* Vectors of i32, the elements of which lie side by side then. */
+static const char *
+woven(struct cprinter *c, const struct dot *d, const struct dot_factor *f)
+{
+  const char *u = tt_c_vector(c, TT_U32, d->lanes);
+  int width = 32 / d->n;
+  struct tt_sb sb = {0};
+  tt_sb_printf(&sb, "((%s)(",
+               tt_c_vector(c, d->n == 4 ? TT_U8 : TT_U16, d->n * d->lanes));
+  for (int j = 0; j < d->n; j++) {
+    const char *v = tt_c_vexpr(c, f->value[j], PREC_UNARY);
+    v = tt_arena_printf(c->arena, "(%s)%s", u, v);
+    if (j + 1 < d->n)
+      v = tt_arena_printf(c->arena, "(%s & %d)", v, d->n == 4 ? 255 : 65535);
+    tt_sb_printf(&sb, j ? " | %s << %d" : "%s", v, width * j);
+  }
+  tt_sb_add(&sb, "))");
+  const char *text = tt_arena_strdup(c->arena, tt_sb_str(&sb));
+  tt_sb_free(&sb);
+  return text;
+}
+
 /* The bits of a factor: a vector of d->lanes times n elements, of bytes when
  * n is 4 and else of 16 bits, in parentheses. */
 static const char *
@@ -192,6 +214,8 @@ bits(struct cprinter *c, const struct dot *d, const struct dot_factor *f)
   int lanes = d->n * d->lanes;
   const char *v = tt_c_vector(c, t, lanes), *text;
   const struct tt_expr *load = f->load;
+  if (!f->scalar && !load)
+    return woven(c, d, f);
   if (f->scalar) {
     text = load ? tt_arena_printf(c->arena, "(int32_t)%s",
                                   tt_c_neighbours(c, load, d->n))

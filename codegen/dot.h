@@ -17,9 +17,9 @@ enum { TT_DOT_MAX = 4 };
 struct dot_factor {
   bool scalar;                /* the same in all lanes */
   const struct tt_expr *load; /* the first of neighbours in memory, to which
-                                 `add` is added; NULL: any scalars */
+                                 `add` is added; NULL: any values */
   int64_t add;
-  const struct tt_expr *value[TT_DOT_MAX]; /* scalars of i32 */
+  const struct tt_expr *value[TT_DOT_MAX]; /* of i32, of one or all lanes */
   int64_t lo, hi;                          /* of all of them */
 };
 

@@ -26,6 +26,7 @@ struct slice {
 /* What became of a local. */
 struct promoted {
   const struct tt_tensor *old;
+  int64_t stride;                /* between the lanes of its vectors */
   const struct tt_tensor *array; /* not NULL: only moved to memory */
   struct slice *slices;
   int n;
@@ -40,15 +41,24 @@ by_offset(const void *x, const void *y)
   return b->lanes - a->lanes;
 }
 
-/* The constant offset and lanes of an access; false: not constant, or not
- * contiguous. */
+/* Elements that lie `stride` apart become neighbours: lanes of one slice. */
+static int64_t
+rearranged(const struct promoted *p, int64_t off)
+{
+  int64_t rows = (tt_tensor_size(p->old) + p->stride - 1) / p->stride;
+  return off % p->stride * rows + off / p->stride;
+}
+
+/* The constant offset and lanes of an access; false: not constant, or the
+ * stride is another one. */
 static bool
-constant_slice(const struct tt_tensor *t, int n,
+constant_slice(const struct promoted *p, int n,
                const struct tt_expr *const *idx, struct slice *out)
 {
+  const struct tt_tensor *t = p->old;
   int64_t stride, off = 0;
   tt_access_shape(t, n, idx, &out->lanes, &stride);
-  if (out->lanes > 1 && stride != 1)
+  if (out->lanes > 1 && stride != p->stride)
     return false;
   for (int i = 0; i < n; i++) {
     const struct tt_expr *e = idx[i];
@@ -58,7 +68,7 @@ constant_slice(const struct tt_tensor *t, int n,
       return false;
     off += e->ival * tt_tensor_stride(t, i);
   }
-  out->off = off;
+  out->off = rearranged(p, off);
   return true;
 }
 
@@ -81,6 +91,22 @@ merge(struct promoted *p, int n)
   return true;
 }
 
+/* The stride of some vector of the tensor: all must have the same. */
+static int64_t
+stride_of(const struct tt_tensor *t, const struct accesses *all)
+{
+  for (int i = 0; i < all->n; i++) {
+    int lanes;
+    int64_t stride;
+    if (all->items[i].tensor != t)
+      continue;
+    tt_access_shape(t, all->items[i].n, all->items[i].idx, &lanes, &stride);
+    if (lanes > 1)
+      return stride > 0 ? stride : 1;
+  }
+  return 1;
+}
+
 static bool
 find_slices(struct pass *pass, const struct tt_stmt *alloc, struct promoted *p)
 {
@@ -91,9 +117,10 @@ find_slices(struct pass *pass, const struct tt_stmt *alloc, struct promoted *p)
   p->n = 0;
   int n = 0;
   bool ok = true;
+  p->stride = stride_of(t, &all);
   for (int i = 0; i < all.n && ok; i++)
     if (all.items[i].tensor == t)
-      ok = constant_slice(t, all.items[i].n, all.items[i].idx, &p->slices[n++]);
+      ok = constant_slice(p, all.items[i].n, all.items[i].idx, &p->slices[n++]);
   free(all.items);
   return ok && merge(p, n) &&
          p->n <= (t->scope == TT_REGISTER ? MAX_REGISTERS : MAX_SLICES);
@@ -128,7 +155,10 @@ make_variables(struct pass *pass, struct promoted *p)
     bool final = i == p->n - 1 || s->off / row != s[1].off / row;
     ordinal = first ? 0 : ordinal + 1;
     struct tt_tensor *v = tt_pass_tensor(pass, t);
-    v->name = slice_name(pass, t, s, ordinal, first && final && s->lanes > 1);
+    v->name =
+        p->stride == 1
+            ? slice_name(pass, t, s, ordinal, first && final && s->lanes > 1)
+            : tt_arena_printf(pass->arena, "%s_%d", t->name, i);
     v->scope = TT_REGISTER;
     v->ndim = s->lanes > 1;
     v->dims[0] = s->lanes;
@@ -168,7 +198,7 @@ new_access(const struct rewrite *r, int *n, const struct tt_expr *const *idx,
       new_idx[i] = idx[i];
     return r->p->array;
   }
-  constant_slice(r->p->old, *n, idx, &want);
+  constant_slice(r->p, *n, idx, &want);
   const struct slice *s = find_slice(r->p, want.off);
   const struct tt_expr *lane = tt_idx(r->pass->arena, want.off - s->off);
   *n = s->lanes > 1;

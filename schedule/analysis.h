@@ -34,7 +34,7 @@ bool tt_vectorizes(struct tt_arena *, const struct tt_stage *,
                    int axis, bool borders);
 /* Points times operations: a measure of the work of a stage. */
 double tt_stage_work(const struct tt_stage *);
-/* A sum of products of narrow integers in i32: how many products should be
+/* A sum of products of narrow integers, of i32: how many products should be
  * neighbours, 4 of factors that fit 8 bits, 2 of factors that fit 16; 0: it is
  * no such sum. */
 int tt_product_group(const struct tt_stage *);

@@ -37,12 +37,23 @@ load_of(const struct tt_expr *e)
   return e->kind == TT_LOAD ? e : NULL;
 }
 
+/* The product that is summed, in i32 even if the sum is not. */
+static const struct tt_expr *
+product_of(const struct tt_stage *st)
+{
+  const struct tt_expr *v = st->value;
+  if (st->out->dtype == TT_I64 && v->kind == TT_CAST)
+    v = v->a;
+  return v->kind == TT_BINARY && v->op == TT_MUL && v->type.dtype == TT_I32
+             ? v
+             : NULL;
+}
+
 int
 tt_product_group(const struct tt_stage *st)
 {
-  const struct tt_expr *v = st->value;
-  if (st->red != TT_RED_SUM || st->where || st->out->dtype != TT_I32 ||
-      v->kind != TT_BINARY || v->op != TT_MUL)
+  const struct tt_expr *v = product_of(st);
+  if (st->red != TT_RED_SUM || st->where || !v)
     return 0;
   int n = 4;
   const struct tt_expr *factors[2] = {v->a, v->b};
@@ -61,7 +72,7 @@ const struct tt_tensor *
 tt_product_vector(struct tt_arena *arena, const struct tt_stage *st, int axis)
 {
   const struct tt_tensor *found = NULL;
-  const struct tt_expr *v = st->value;
+  const struct tt_expr *v = product_of(st);
   const struct tt_expr *factors[2] = {v->a, v->b};
   for (int i = 0; i < 2; i++) {
     const struct tt_expr *load = load_of(factors[i]);

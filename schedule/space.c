@@ -707,11 +707,11 @@ derive(struct tt_rules *r, int stage, double share)
   if (!rule->nvec && rule->vred < 0 && tt_derive_lone_product(r, rule, st))
     return;
   rule->kind = rule->nvec ? TT_TILED : TT_REDUCTION;
-  bool left = left_to_compiler(st, acc, nacc);
-  rule->rows =
-      left || (rule->vred >= 0 && rows_are_better(rule, st, acc, nacc));
+  bool along = rule->vred >= 0 && rows_are_better(rule, st, acc, nacc);
   if (rule->kind == TT_TILED)
     derive_tiled(r, rule, st, acc, nacc);
+  bool left = !rule->group && left_to_compiler(st, acc, nacc);
+  rule->rows = left || along;
   if (rule->kind == TT_REDUCTION || rule->vred >= 0 || left)
     derive_reduction(r, rule, st, rule->rows);
 }

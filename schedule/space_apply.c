@@ -50,6 +50,7 @@ struct tiling {
   int lanes;
   int64_t nr, mr, nc, mc, kc, ku; /* in points */
   int group;    /* steps of the reduction that are taken at once; 0: one */
+  bool window;  /* lanes lie `group` apart, so that these are neighbours */
   int64_t part; /* of the axis that threads share; 0: none */
   enum tt_parts parts;
 };
@@ -75,6 +76,37 @@ part_size(const struct tt_rules *r, int64_t extent)
     if (extent % n == 0)
       return extent / n;
   return 0;
+}
+
+/* Is what the vectors are loaded from read along a line by both axes, as a
+ * filter does? */
+static bool
+is_window(const struct tt_rule *rule, const struct tt_tensor *vector,
+          const struct tiling *t)
+{
+  for (int i = 0; i < rule->noperands; i++) {
+    const int64_t *stride = rule->access[i].stride;
+    if (rule->operand[i] == vector)
+      return stride[t->v] == 1 && llabs(stride[t->k]) == 1;
+  }
+  return false;
+}
+
+/* How products of neighbours are summed at once. */
+static void
+choose_group(struct apply *ap, const struct tt_rule *rule, struct tiling *t)
+{
+  enum { PARTIAL = 8 }; /* products of a partial sum, for a sum in i64 */
+  const struct tt_stage *st = ap->r->program->stages[rule->stage];
+  bool grouped =
+      rule->group && value_of(ap->r, ap->config, rule->k_group, 1) == 1;
+  t->group = grouped ? rule->group : 0;
+  t->window = false;
+  if (!t->group)
+    return;
+  t->window = is_window(rule, tt_product_vector(ap->s->arena, st, t->v), t);
+  t->ku = st->out->dtype == TT_I64 ? PARTIAL : t->group;
+  t->kc = ceildiv(t->kc, t->ku) * t->ku;
 }
 
 static struct tiling
@@ -111,12 +143,7 @@ choose_tiling(struct apply *ap, const struct tt_rule *rule)
   t.mc = t.mr * ceildiv(ceildiv(ue, t.mr), mb);
   t.kc = balanced(ke, value_of(r, ap->config, rule->k_kc, ceildiv(ke, 512)));
   t.ku = min64(t.kc, value_of(r, ap->config, rule->k_ku, 1));
-  bool grouped = rule->group && value_of(r, ap->config, rule->k_group, 1) == 1;
-  t.group = grouped ? rule->group : 0;
-  if (t.group) {
-    t.ku = t.group;
-    t.kc = ceildiv(t.kc, t.group) * t.group;
-  }
+  choose_group(ap, rule, &t);
   return t;
 }
 
@@ -142,6 +169,7 @@ struct tile {
   int v, u, k;    /* blocks */
   int v1, u1, k1; /* tiles, and steps of the reduction */
   int vr, ur, ku; /* points */
+  int vn, kn;     /* those of a group, in a window and in a partial sum */
   int order[TT_MAX_LOOPS], n, nblocks;
 };
 
@@ -224,7 +252,13 @@ split_tile(struct apply *ap, int stage, const struct tiling *t, struct tile *l)
     return false;
   if (t->ku > 1)
     l->ku = split(ap, stage, l->k1, t->ku, "_u", &l->k1);
-  return t->ku <= 1 || l->ku >= 0;
+  if (t->ku > 1 && l->ku < 0)
+    return false;
+  if (t->window)
+    l->vn = split(ap, stage, l->vr, t->group, "_n", &l->vr);
+  else if (t->group && t->group < t->ku)
+    l->kn = split(ap, stage, l->ku, t->group, "_n", &l->ku);
+  return true;
 }
 
 static void
@@ -255,11 +289,15 @@ order_tile(struct apply *ap, int stage, const struct tiling *t,
       add_loop(l, a);
   add_loop(l, l->k1);
   add_loop(l, l->ku);
+  add_loop(l, l->kn);
   add_loop(l, l->ur);
+  add_loop(l, l->vn);
   add_loop(l, l->vr);
   return tt_reorder(ap->s, stage, l->n, l->order) &&
          tt_cache_write(ap->s, stage, acc) &&
          (l->ku < 0 || tt_unroll(ap->s, stage, l->ku)) &&
+         (l->kn < 0 || tt_unroll(ap->s, stage, l->kn)) &&
+         (l->vn < 0 || tt_unroll(ap->s, stage, l->vn)) &&
          (l->ur < 0 || tt_unroll(ap->s, stage, l->ur)) &&
          tt_vectorize(ap->s, stage, l->vr, t->lanes);
 }
@@ -289,13 +327,13 @@ copy_operands(struct apply *ap, const struct tt_rule *rule,
   struct tt_schedule *s = ap->s;
   const struct tt_stage *st = ap->r->program->stages[rule->stage];
   const struct tt_tensor *vector =
-      t->group ? tt_product_vector(s->arena, st, t->v) : NULL;
-  int grouped[TT_MAX_LOOPS], n = 0;
+      t->group && !t->window ? tt_product_vector(s->arena, st, t->v) : NULL;
+  int grouped[TT_MAX_LOOPS], n = 0, last = l->kn >= 0 ? l->kn : l->ku;
   for (int i = 0; i < l->n; i++)
-    if (l->order[i] != l->ku)
+    if (l->order[i] != last)
       grouped[n++] = l->order[i];
-  if (l->ku >= 0)
-    grouped[n++] = l->ku;
+  if (last >= 0)
+    grouped[n++] = last;
   for (int i = 0; i < rule->noperands; i++) {
     const struct tt_tensor *operand = rule->operand[i];
     if (rule->padded[i] && shrunk &&
@@ -343,7 +381,9 @@ apply_tiled(struct apply *ap, const struct tt_rule *rule)
                    .k1 = -1,
                    .vr = -1,
                    .ur = -1,
-                   .ku = -1};
+                   .ku = -1,
+                   .vn = -1,
+                   .kn = -1};
   bool ok = fuse
                 ? epilogue_blocks(ap, stage, rule->epilogue, &t,
                                   strchr(blocks, 'v') < strchr(blocks, 'u'), &l)

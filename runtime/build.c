@@ -37,12 +37,12 @@ struct tt_builder {
   const char **argv; /* cc, flags, and room for the rest */
   int nfixed;
   struct tt_builder_options o;
-  struct tt_cpus cpus;
+  struct tt_cpus cpus, spare;
   char *dir, *tmpdir; /* tmpdir: "TMPDIR=dir" */
   int lock;           /* holds the directory */
   int serial;         /* of files */
   int cpu_seconds;    /* of one build; 0: no limit */
-  struct job *jobs;
+  struct job *jobs;   /* o.jobs and the spare one */
 };
 
 /* ---- words of the compiler --------------------------------------------- */
@@ -350,7 +350,7 @@ probe(struct tt_builder *b, char **error)
 {
   static const char text[] =
       "int tt_probe(int x);\nint tt_probe(int x) { return x + 1; }\n";
-  if (!tt_builder_start(b, 0, text, sizeof text - 1, error))
+  if (!tt_builder_start(b, false, 0, text, sizeof text - 1, error))
     return false;
   struct tt_built built = {0};
   while (!tt_builder_take(b, &built))
@@ -379,8 +379,12 @@ tt_builder_new(const struct tt_builder_options *o, char **error)
     b->cpus = *o->cpus;
     b->o.cpus = &b->cpus;
   }
-  b->jobs = tt_xmalloc((size_t)b->o.jobs * sizeof *b->jobs);
-  memset(b->jobs, 0, (size_t)b->o.jobs * sizeof *b->jobs);
+  if (o->spare) {
+    b->spare = *o->spare;
+    b->o.spare = &b->spare;
+  }
+  b->jobs = tt_xmalloc(((size_t)b->o.jobs + 1) * sizeof *b->jobs);
+  memset(b->jobs, 0, ((size_t)b->o.jobs + 1) * sizeof *b->jobs);
   *error = NULL;
   b->cc = split(b->o.cc, "the compiler command", true, error);
   if (b->cc)
@@ -438,22 +442,30 @@ int
 tt_builder_running(const struct tt_builder *b)
 {
   int n = 0;
-  for (int i = 0; i < b->o.jobs; i++)
+  for (int i = 0; i <= b->o.jobs; i++)
     n += b->jobs[i].process != NULL;
   return n;
 }
 
 bool
-tt_builder_free_job(const struct tt_builder *b)
+tt_builder_on_spare(const struct tt_builder *b)
 {
-  return tt_builder_running(b) < b->o.jobs;
+  return b->jobs[b->o.jobs].process != NULL;
 }
 
 bool
-tt_builder_start(struct tt_builder *b, int id, const char *source,
+tt_builder_free_job(const struct tt_builder *b, bool spare)
+{
+  if (spare)
+    return b->o.spare && !tt_builder_on_spare(b);
+  return tt_builder_running(b) - tt_builder_on_spare(b) < b->o.jobs;
+}
+
+bool
+tt_builder_start(struct tt_builder *b, bool spare, int id, const char *source,
                  size_t length, char **error)
 {
-  struct job *j = b->jobs;
+  struct job *j = spare ? &b->jobs[b->o.jobs] : b->jobs;
   while (j->process)
     j++;
   j->id = id;
@@ -477,7 +489,7 @@ tt_builder_start(struct tt_builder *b, int id, const char *source,
                                  .max_output = MAX_OUTPUT,
                                  .limit_cpu = cpu,
                                  .limit_fsize = MAX_OBJECT_BYTES,
-                                 .cpus = b->o.cpus,
+                                 .cpus = spare ? b->o.spare : b->o.cpus,
                                  .pass_fd = -1};
   j->process = tt_process_start(&o, error);
   if (!j->process)
@@ -490,7 +502,7 @@ tt_builder_processes(const struct tt_builder *b, struct tt_process **out,
                      int max)
 {
   int n = 0;
-  for (int i = 0; i < b->o.jobs && n < max; i++)
+  for (int i = 0; i <= b->o.jobs && n < max; i++)
     if (b->jobs[i].process)
       out[n++] = b->jobs[i].process;
   return n;
@@ -512,7 +524,7 @@ is_machine_trouble(const char *text)
 bool
 tt_builder_take(struct tt_builder *b, struct tt_built *out)
 {
-  struct job *j = b->jobs, *end = b->jobs + b->o.jobs;
+  struct job *j = b->jobs, *end = b->jobs + b->o.jobs + 1;
   while (j < end && !(j->process && j->process->done))
     j++;
   if (j == end)
@@ -554,7 +566,7 @@ tt_builder_discard(struct tt_builder *b, const char *object)
 void
 tt_builder_cancel(struct tt_builder *b)
 {
-  for (int i = 0; i < b->o.jobs; i++) {
+  for (int i = 0; i <= b->o.jobs; i++) {
     tt_process_free(b->jobs[i].process);
     b->jobs[i].process = NULL;
   }

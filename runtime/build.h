@@ -18,10 +18,11 @@ bool tt_compiler_vectors(const char *cc, const char *cflags, int *bytes,
                          int *registers);
 
 struct tt_builder_options {
-  const char *cc, *cflags;    /* split like a shell's words */
-  int jobs;                   /* builds at once, >= 1 */
-  double timeout;             /* seconds for one build */
-  const struct tt_cpus *cpus; /* where the compiler runs; NULL: anywhere */
+  const char *cc, *cflags;     /* split like a shell's words */
+  int jobs;                    /* builds at once, >= 1 */
+  double timeout;              /* seconds for one build */
+  const struct tt_cpus *cpus;  /* where the compiler runs; NULL: anywhere */
+  const struct tt_cpus *spare; /* where one more may run; NULL: nowhere */
 };
 
 enum tt_build_status {
@@ -53,13 +54,15 @@ const char *tt_builder_dir(const struct tt_builder *);
  * which a busy machine stretches, and of CPU time (0: no limit). */
 void tt_builder_limits(struct tt_builder *, double seconds, int cpu_seconds);
 
-/* May another build be started now? */
-bool tt_builder_free_job(const struct tt_builder *);
+/* May another build be started now?  spare: on the spare CPUs. */
+bool tt_builder_free_job(const struct tt_builder *, bool spare);
 int tt_builder_running(const struct tt_builder *);
-/* Starts a build; there is a free job.  false and *error, to be freed, when
- * the file cannot be written or the compiler not be run. */
-bool tt_builder_start(struct tt_builder *, int id, const char *source,
-                      size_t length, char **error);
+/* Is one running on the spare CPUs? */
+bool tt_builder_on_spare(const struct tt_builder *);
+/* Starts a build; there is a free job of that kind.  false and *error, to be
+ * freed, when the file cannot be written or the compiler not be run. */
+bool tt_builder_start(struct tt_builder *, bool spare, int id,
+                      const char *source, size_t length, char **error);
 /* The running compilers, for tt_process_poll(); at most `max`. */
 int tt_builder_processes(const struct tt_builder *, struct tt_process **,
                          int max);

@@ -18,7 +18,7 @@ struct tt_timing_options
 tt_timing_defaults(void)
 {
   return (struct tt_timing_options){
-      .min_time = 2e-3, .budget = 60e-3, .spread = 0.01};
+      .min_time = 2e-3, .budget = 50e-3, .spread = 0.02};
 }
 
 static int
@@ -103,9 +103,10 @@ is_done(const struct tt_timing *t, const struct tt_timing_options *o,
 {
   double min = tt_timing_min(t);
   bool close = o->best <= 0 || min < 1.05 * o->best;
+  int enough = o->first > SHORT_CALL ? 2 : 3;
   if (t->n == TT_MAX_REPEATS || min >= VERY_LONG_CALL)
     return true;
-  if (t->n >= 3 && tt_timing_spread(t) <= o->spread)
+  if (t->n >= enough && tt_timing_spread(t) <= o->spread)
     return true;
   return t->n >= 2 && spent >= (close ? 2 : 1) * o->budget;
 }

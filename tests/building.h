@@ -42,7 +42,7 @@ static inline struct tt_built
 build_one(struct tt_builder *b, int id, const char *source)
 {
   char *error;
-  assert_true(tt_builder_start(b, id, source, strlen(source), &error));
+  assert_true(tt_builder_start(b, false, id, source, strlen(source), &error));
   return wait_built(b);
 }
 

@@ -165,18 +165,20 @@ struct bed {
   char dir[64], cc[128];
 };
 
-/* A temporary directory, and a compiler in it that breaks candidates by
- * their name: it links a second entry before the true one. */
+/* A temporary directory, and a compiler in it that breaks candidates by the
+ * name of their object: it links a second entry before the true one.  c0 is
+ * the builder's probe, c1 are the plain loops. */
 static const char script[] =
     "body='real_entry(args, what); if (what) { RUN }'\n"
-    "k=$(grep -o 'k[0-9]*_entry' \"$6\" | head -1)\n"
-    "case $k in\n"
-    "k11_entry) echo 'x.c:1: error: no' >&2; exit 1;;\n"
-    "k12_entry) run='__builtin_trap();';;\n"
-    "k13_entry) run='((char *)args[2])[3] ^= 64;';;\n"
-    "k14_entry) run='((float *)args[2])[-1] = 1;';;\n"
-    "k15_entry) run='for (volatile int i = 0;; i++) ;';;\n"
-    "k1_entry) [ \"$TT_TEST_KEEP\" ] || exec cc \"$@\"\n"
+    "k=kernel_entry\n"
+    "[ -z \"$TT_TEST_BROKEN\" ] || { echo 'x.c:1: error: gone' >&2; exit 1; }\n"
+    "case $5 in\n"
+    "c12.so) echo 'x.c:1: error: no' >&2; exit 1;;\n"
+    "c13.so) run='__builtin_trap();';;\n"
+    "c14.so) run='((char *)args[2])[3] ^= 64;';;\n"
+    "c15.so) run='((float *)args[2])[-1] = 1;';;\n"
+    "c16.so) run='for (volatile int i = 0;; i++) ;';;\n"
+    "c2.so) [ \"$TT_TEST_KEEP\" ] || exec cc \"$@\"\n"
     "  body='static int n; static float kept[4]; float *C = args[1];\n"
     "  if (!n) real_entry(args, what);\n"
     "  for (int i = 0; i < 4; i++) if (n) C[i] = kept[i];\n"
@@ -187,9 +189,9 @@ static const char script[] =
     "echo \"void real_entry(void **args, int what);\n"
     "void $k(void **args, int what);\n"
     "void $k(void **args, int what) {\n"
-    "$(echo \"$body\" | sed \"s/RUN/$run/\") }\" >extra_$k.c\n"
-    "cc -c -fPIC extra_$k.c -o extra_$k.o &&\n"
-    "exec cc \"-D$k=real_entry\" \"$@\" extra_$k.o\n";
+    "$(echo \"$body\" | sed \"s/RUN/$run/\") }\" >extra_$5.c\n"
+    "cc -c -fPIC extra_$5.c -o extra_$5.o &&\n"
+    "exec cc \"-D$k=real_entry\" \"$@\" extra_$5.o\n";
 
 static int
 setup(void **state)
@@ -326,19 +328,43 @@ test_measure(void **state)
   assert_int_equal(leftovers(b), 0);
 }
 
+/* The objects of the fastest are kept for it. */
+static void
+test_finalists_are_not_built_again(void **state)
+{
+  struct bed *b = *state;
+  struct matmul m = matmul(b->arena, TT_F32, 48, TT_INPUT);
+  struct tt_measure_options o = options();
+  struct tt_result r[4];
+  const char *error;
+  o.cc = b->cc;
+  struct tt_measurer *me = measurer(m.p, &o);
+  assert_true(
+      tt_measure(me, 3, schedules(b->arena, m.p, 3), 0, r, NULL, NULL, &error));
+  r[3] = (struct tt_result){.outcome = TT_OUT_OK};
+  setenv("TT_TEST_BROKEN", "1", 1);
+  assert_true(
+      tt_measure_finalists(me, 4, schedules(b->arena, m.p, 4), r, &error));
+  unsetenv("TT_TEST_BROKEN");
+  for (int i = 0; i < 3; i++)
+    assert_true(r[i].outcome == TT_OUT_OK && r[i].seconds > 0);
+  assert_int_equal(r[3].outcome, TT_OUT_BUILD); /* was not measured before */
+  tt_measurer_free(me);
+  assert_int_equal(leftovers(b), 0);
+}
+
 static void
 test_failures(void **state)
 {
   struct bed *b = *state;
-  struct matmul m = matmul(b->arena, TT_F32, 32, TT_INPUT);
+  struct matmul m = matmul(b->arena, TT_F32, 80, TT_INPUT);
   struct tt_measure_options o = options();
   o.cc = b->cc;
-  o.jobs = 1; /* so that names go in order */
+  o.jobs = 1; /* so that objects go in order */
   o.timeout = 1;
   struct tt_measurer *me = measurer(m.p, &o);
   struct tt_result r[17];
   const char *error;
-  /* k0 are the plain loops. */
   assert_true(tt_measure(me, 17, schedules(b->arena, m.p, 17), 0, r, NULL, NULL,
                          &error));
   static const enum tt_outcome want[17] = {[10] = TT_OUT_BUILD,
@@ -476,7 +502,7 @@ test_toolchain(void **state)
               "cannot run 'foo-cc': No such file or directory");
   no_measurer(b, "cc", "--no-such-flag", "--no-such-flag");
   /* Works for the probe, breaks the code. */
-  no_measurer(b, "cc", "-Dk0_entry=other", "the plain loops fail");
+  no_measurer(b, "cc", "-Dkernel_entry=other", "the plain loops fail");
 }
 
 int
@@ -486,9 +512,14 @@ main(int argc, char **argv)
   if (status >= 0)
     return status;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_tolerance),  cmocka_unit_test(test_reference),
-      cmocka_unit_test(test_measure),    cmocka_unit_test(test_failures),
-      cmocka_unit_test(test_impossible), cmocka_unit_test(test_cancel),
-      cmocka_unit_test(test_kinds),      cmocka_unit_test(test_toolchain)};
+      cmocka_unit_test(test_tolerance),
+      cmocka_unit_test(test_reference),
+      cmocka_unit_test(test_measure),
+      cmocka_unit_test(test_finalists_are_not_built_again),
+      cmocka_unit_test(test_failures),
+      cmocka_unit_test(test_impossible),
+      cmocka_unit_test(test_cancel),
+      cmocka_unit_test(test_kinds),
+      cmocka_unit_test(test_toolchain)};
   return cmocka_run_group_tests_name("measure", tests, setup, teardown);
 }

@@ -1,7 +1,8 @@
 /* Owns measurement: from schedules to times.  Candidates are lowered and
  * printed here, built by a builder and run by a runner; both work at once
  * when timing has a CPU of its own, else by turns, so that builds never
- * disturb what is timed. */
+ * disturb what is timed.  While nothing can be timed its CPU builds, too.
+ * Objects of the fastest are kept: finalists are not built again. */
 #include "config.h"
 
 #include "tuner/measure.h"
@@ -24,6 +25,13 @@
 #define MAX_OPS 1.5e12      /* a core and second: twice 64 lanes, 6 GHz */
 #define MAX_BYTES 2e12      /* of outputs, likewise */
 
+/* The object of a candidate that was right, and the source that it is of. */
+struct kept {
+  char object[32];
+  char *source;
+  double seconds;
+};
+
 struct tt_measurer {
   struct tt_arena *arena;   /* messages */
   struct tt_arena *scratch; /* of the candidate being printed */
@@ -37,16 +45,20 @@ struct tt_measurer {
   int nparams;
   const struct tt_tensor **params; /* inputs, weights, outputs */
   double flops, out_bytes, plain_seconds;
-  int serial; /* of function names */
+  int nkept;
+  struct kept kept[TT_MAX_FINALISTS];
 };
 
 enum state { WAITING, BUILDING, BUILT, RUNNING, FINISHED };
 
 struct candidate {
   enum state state;
-  char symbol[24], object[32];
+  char object[32];
+  char *source; /* of the object; to be freed */
   int64_t prepared, workspace;
 };
+
+static const char symbol[] = "kernel_entry"; /* of every candidate */
 
 /* One call of tt_measure(). */
 struct batch {
@@ -82,14 +94,57 @@ print(struct tt_measurer *m, const struct tt_schedule *schedule,
                      : tt_plain_nest(m->scratch, m->program, &nest, &error);
   if (!ok)
     return error ? error : "it cannot be lowered";
-  snprintf(c->symbol, sizeof c->symbol, "k%d_entry", m->serial);
-  o.name = tt_arena_printf(m->scratch, "k%d", m->serial++);
+  o.name = "kernel";
   o.entry = true;
   o.naive = !schedule;
   error = tt_codegen_c(m->scratch, &nest, &o, &sizes, out);
   c->prepared = sizes.prepared_bytes;
   c->workspace = o.workspace == TT_WS_ARG ? sizes.workspace_bytes : 0;
   return error;
+}
+
+/* ---- objects of the fastest -------------------------------------------- */
+
+/* Takes over object and source of a candidate if it is one of the fastest. */
+static void
+keep(struct tt_measurer *m, struct candidate *c, double seconds)
+{
+  int at = m->nkept;
+  if (at == TT_MAX_FINALISTS) {
+    at = 0;
+    for (int i = 1; i < m->nkept; i++)
+      if (m->kept[i].seconds > m->kept[at].seconds)
+        at = i;
+    if (seconds >= m->kept[at].seconds)
+      return;
+    tt_builder_discard(m->builder, m->kept[at].object);
+    free(m->kept[at].source);
+  } else {
+    m->nkept++;
+  }
+  struct kept *k = &m->kept[at];
+  memcpy(k->object, c->object, sizeof k->object);
+  k->source = c->source;
+  k->seconds = seconds;
+  c->object[0] = '\0';
+  c->source = NULL;
+}
+
+/* Gives the object kept of the candidate's source back; false: there is
+ * none. */
+static bool
+take_kept(struct tt_measurer *m, struct candidate *c)
+{
+  for (int i = 0; i < m->nkept; i++) {
+    struct kept *k = &m->kept[i];
+    if (strcmp(k->source, c->source) != 0)
+      continue;
+    memcpy(c->object, k->object, sizeof c->object);
+    free(k->source);
+    *k = m->kept[--m->nkept];
+    return true;
+  }
+  return false;
 }
 
 /* ---- results ----------------------------------------------------------- */
@@ -105,8 +160,12 @@ finish(struct batch *b, int i, enum tt_outcome outcome, const char *message)
   r->message =
       message && *message ? tt_arena_strdup(b->m->arena, message) : NULL;
   c->state = FINISHED;
+  if (outcome == TT_OUT_OK && b->mode == TT_RUN_CHECK && c->object[0])
+    keep(b->m, c, r->seconds);
   if (c->object[0])
     tt_builder_discard(b->m->builder, c->object);
+  free(c->source);
+  c->source = NULL;
   if (b->done && !b->done(b->ctx, i, r))
     b->stop = true;
 }
@@ -227,6 +286,15 @@ first(const struct batch *b, enum state state)
   return -1;
 }
 
+/* Is the CPU that times idle, with nothing to be timed? */
+static bool
+may_help(const struct batch *b)
+{
+  const struct tt_measurer *m = b->m;
+  return tt_builder_free_job(m->builder, true) && first(b, BUILT) < 0 &&
+         !tt_runner_busy(m->runner);
+}
+
 /* Starts one build if that is due.  Returns whether anything was done. */
 static bool
 start_build(struct batch *b)
@@ -234,21 +302,24 @@ start_build(struct batch *b)
   struct tt_measurer *m = b->m;
   int i = first(b, WAITING);
   int ahead = b->build_only ? b->n : AHEAD * (m->overlap ? 1 : m->o.jobs);
-  if (i < 0 || b->stop || b->timing || !tt_builder_free_job(m->builder) ||
+  bool spare = !tt_builder_free_job(m->builder, false);
+  if (i < 0 || b->stop || b->timing || (spare && !may_help(b)) ||
       count(b, BUILT) + count(b, BUILDING) >= ahead)
     return false;
   struct tt_sb source = {0};
+  struct candidate *c = &b->cands[i];
   char *error = NULL;
-  const char *bad =
-      print(m, b->schedules ? b->schedules[i] : NULL, &b->cands[i], &source);
-  if (bad) {
+  const char *bad = print(m, b->schedules ? b->schedules[i] : NULL, c, &source);
+  c->source = tt_xstrdup(tt_sb_str(&source));
+  if (bad)
     finish(b, i, TT_OUT_ILLEGAL, bad);
-  } else if (tt_builder_start(m->builder, i, tt_sb_str(&source), source.len,
-                              &error)) {
-    b->cands[i].state = BUILDING;
-  } else {
+  else if (take_kept(m, c))
+    c->state = BUILT;
+  else if (tt_builder_start(m->builder, spare, i, c->source, source.len,
+                            &error))
+    c->state = BUILDING;
+  else
     fail_all(b, error);
-  }
   tt_sb_free(&source);
   return true;
 }
@@ -258,7 +329,8 @@ start_run(struct batch *b)
 {
   struct tt_measurer *m = b->m;
   int i = first(b, BUILT);
-  if (i < 0 || b->stop || b->build_only || tt_runner_busy(m->runner))
+  if (i < 0 || b->stop || b->build_only || tt_runner_busy(m->runner) ||
+      tt_builder_on_spare(m->builder))
     return false;
   if (!m->overlap) {
     /* Build what fits, then run all of it. */
@@ -267,8 +339,7 @@ start_run(struct batch *b)
     b->timing = true;
   }
   const struct candidate *c = &b->cands[i];
-  struct tt_run_candidate rc = {c->object, c->symbol, c->prepared,
-                                c->workspace};
+  struct tt_run_candidate rc = {c->object, symbol, c->prepared, c->workspace};
   struct tt_run_job job = {.id = i,
                            .mode = b->mode,
                            .n = 1,
@@ -299,8 +370,8 @@ collect(struct batch *b)
 static void
 wait_for_something(struct batch *b)
 {
-  struct tt_process *ps[257];
-  int n = tt_builder_processes(b->m->builder, ps, 256);
+  struct tt_process *ps[258];
+  int n = tt_builder_processes(b->m->builder, ps, 257);
   if (tt_runner_busy(b->m->runner))
     ps[n++] = tt_runner_process(b->m->runner);
   tt_process_poll(ps, n, -1);
@@ -365,11 +436,20 @@ add_params(struct tt_measurer *m, enum tt_role role)
       m->params[m->nparams++] = m->program->tensors[i];
 }
 
+static struct tt_cpus
+timing_cpu(const struct tt_measurer *m)
+{
+  struct tt_cpus one = {{false}};
+  if (m->pinned)
+    one.member[m->claim.cpu] = true;
+  return one;
+}
+
 static bool
 make_runner(struct tt_measurer *m, char **error)
 {
   struct tt_run_tensor *ts = tt_xmalloc((size_t)m->nparams * sizeof *ts + 1);
-  struct tt_cpus one = {{false}};
+  struct tt_cpus one = timing_cpu(m);
   for (int i = 0; i < m->nparams; i++) {
     const struct tt_tensor *t = m->params[i];
     ts[i] = (struct tt_run_tensor){t->name, t->dtype, tt_tensor_size(t),
@@ -377,8 +457,6 @@ make_runner(struct tt_measurer *m, char **error)
     if (ts[i].output)
       m->out_bytes += (double)ts[i].elements * tt_dtype_bytes(t->dtype);
   }
-  if (m->pinned)
-    one.member[m->claim.cpu] = true;
   struct tt_runner_options o = {.ntensors = m->nparams,
                                 .tensors = ts,
                                 .dir = tt_builder_dir(m->builder),
@@ -450,11 +528,13 @@ set_up(struct tt_measurer *m, struct tt_result *plain, char **error)
     m->claim = tt_claim_cpu();
     m->overlap = tt_cpus_count(&m->claim.rest) > 0;
   }
+  struct tt_cpus one = timing_cpu(m);
   struct tt_builder_options o = {.cc = m->o.cc,
                                  .cflags = m->o.cflags,
                                  .jobs = m->o.jobs,
                                  .timeout = BUILD_TIMEOUT,
-                                 .cpus = m->overlap ? &m->claim.rest : NULL};
+                                 .cpus = m->overlap ? &m->claim.rest : NULL,
+                                 .spare = m->overlap ? &one : NULL};
   m->builder = tt_builder_new(&o, error);
   if (!m->builder || !make_runner(m, error))
     return false;
@@ -504,6 +584,8 @@ tt_measurer_free(struct tt_measurer *m)
     return;
   tt_runner_free(m->runner);
   tt_builder_free(m->builder);
+  for (int i = 0; i < m->nkept; i++)
+    free(m->kept[i].source);
   tt_claim_release(&m->claim);
   tt_arena_free(m->arena);
   tt_arena_free(m->scratch);
@@ -552,8 +634,8 @@ duel(struct batch *b, struct tt_run_result *run)
     const struct candidate *c = &b->cands[i];
     if (c->state != BUILT)
       continue;
-    rc[k] = (struct tt_run_candidate){c->object, c->symbol, c->prepared,
-                                      c->workspace};
+    rc[k] =
+        (struct tt_run_candidate){c->object, symbol, c->prepared, c->workspace};
     who[k++] = i;
   }
   if (!k)

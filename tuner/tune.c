@@ -25,7 +25,7 @@ const struct tt_space_ops tt_derived_space = {tt_space_new, tt_space_schedule,
 enum {
   FIRST_BATCH = 16,
   SMALL_BATCH = 8,
-  MAX_BATCH = 32,
+  MAX_BATCH = 64,
   BATCHES = 10,      /* that a time budget should be good for */
   MAX_COPIES = 512,  /* of statements in the code of a candidate */
   SEEDS = 16,        /* best configurations given to the search */
@@ -386,15 +386,11 @@ propose(struct run *r, int n)
 
 /* ---- budgets ----------------------------------------------------------- */
 
-/* What one finalist's build and turns are thought to cost, by what a trial
- * took so far. */
+/* What one finalist's turns are thought to cost: its object is kept. */
 static double
 finalist_cost(const struct run *r)
 {
-  double spent = now() - r->loop_start;
-  double trial = r->measured > 0 ? spent / r->measured : 0;
-
-  return 0.3 + trial + FINALIST_TURNS * best_seconds(r);
+  return 0.35 + FINALIST_TURNS * best_seconds(r);
 }
 
 /* Time kept back for the finalists: at most a fifth of the budget. */
@@ -422,7 +418,7 @@ static int
 next_batch(const struct run *r)
 {
   double left = time_left(r), rate = 0, spent = now() - r->loop_start;
-  int n = r->measured + r->resumed < 3 * FIRST_BATCH ? FIRST_BATCH : 24;
+  int n = r->measured + r->resumed < 3 * FIRST_BATCH ? FIRST_BATCH : 32;
   int trials = r->o->trials - r->resumed - r->measured;
 
   if (r->measured > 0 && spent > 0)

@@ -39,8 +39,12 @@ struct tt_product {
   int vec, kaxis;
   int dim;      /* the dimension of `vectors` that is the axis of vectors */
   int64_t step; /* rows of a tile are a multiple of this */
-  bool alone;   /* no transform reads it */
-  bool padded;  /* `rows` is read outside, with one border value */
+  /* By spatial axis: iterations written out outside the tile; 0: none.  And
+   * the axes of the sum but `kaxis`. */
+  int64_t phase[TT_MAX_DIMS];
+  bool unroll_sum;
+  bool alone;  /* no transform reads it */
+  bool padded; /* `rows` is read outside, with one border value */
   int nrow, row[TT_MAX_DIMS]; /* axes that make the rows */
   int64_t mr, nr;             /* the tile by default: rows, vectors */
 };

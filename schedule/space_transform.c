@@ -21,6 +21,8 @@
 
 /* Points of the tables' axes and the sum that are written out. */
 #define MAX_UNROLLED 640
+/* Copies of a product's tile. */
+#define MAX_COPIES 36
 
 /* ---- transforms -------------------------------------------------------- */
 
@@ -215,6 +217,37 @@ find_phased_row(const struct tt_stage *st, struct tt_product *p)
   }
 }
 
+/* A condition on phases, axis % c, and on axes of the sum but the blocked one:
+ * it is settled once c iterations of such axes, and all of the sum's, are
+ * written out. */
+static bool
+find_phases(const struct tt_stage *st, struct tt_product *p)
+{
+  int64_t copies = 1;
+  for (int i = 0; i < st->nreduce; i++)
+    if (tt_expr_uses_var(st->where, st->reduce[i])) {
+      if (st->nspatial + i == p->kaxis)
+        return false;
+      p->unroll_sum = true;
+    }
+  for (int i = 0; i < st->nreduce && p->unroll_sum; i++)
+    copies *= st->nspatial + i == p->kaxis ? 1 : st->reduce[i]->extent;
+  for (int a = 0; a < st->nspatial; a++) {
+    struct uses u = uses_of(st->where, st->spatial[a]);
+    if (!u.total)
+      continue;
+    if (u.mods != u.total || u.modulo < 2 || a == p->vec)
+      return false;
+    if (a == p->row[0] && p->nrow == 1) {
+      p->step = p->step % u.modulo ? p->step * u.modulo : p->step;
+      continue;
+    }
+    p->phase[a] = min64(u.modulo, st->spatial[a]->extent);
+    copies *= p->phase[a];
+  }
+  return copies <= MAX_COPIES;
+}
+
 /* Is the stage a product of an operand that depends on spatial axis `v` and is
  * fixed, and one that does not? */
 static bool
@@ -223,7 +256,7 @@ find_product(const struct tt_rules *r, const struct tt_stage *st, int v,
 {
   struct tt_access acc[TT_MAX_ACCESSES];
   memset(p, 0, sizeof *p);
-  if (st->red != TT_RED_SUM || st->where || st->prepare || !st->nreduce ||
+  if (st->red != TT_RED_SUM || st->prepare || !st->nreduce ||
       st->value->kind != TT_BINARY || st->value->op != TT_MUL ||
       tt_accesses(r->arena, st, st->value, acc) != 2 || acc[0].several)
     return false;
@@ -247,7 +280,7 @@ find_product(const struct tt_rules *r, const struct tt_stage *st, int v,
   for (int a = st->nspatial; a < st->nspatial + st->nreduce; a++)
     if (tt_space_extent(st, a) > tt_space_extent(st, p->kaxis))
       p->kaxis = a;
-  return p->nrow > 0;
+  return p->nrow > 0 && (!st->where || find_phases(st, p));
 }
 
 /* ---- choosing the axis of vectors -------------------------------------- */
@@ -287,7 +320,7 @@ can_store(const struct tt_rules *r, const struct tt_tensor *t, int dim,
     return false;
   if (find_transform(r, st, &transform))
     return vector_axis(r, st, &transform, dim, depth - 1);
-  return find_product(r, st, dim, &product) &&
+  return !st->where && find_product(r, st, dim, &product) &&
          st->spatial[dim]->extent >= tt_space_lanes(r, st);
 }
 
@@ -429,7 +462,7 @@ derive_product(struct tt_rules *r, struct tt_rule *rule,
     return false;
   const struct tt_rule *reader = &r->rule[readers->last];
   if (reader->kind != TT_TRANSFORM ||
-      reader->transform.operand->tensor != st->out ||
+      reader->transform.operand->tensor != st->out || st->where ||
       !find_product(r, st, reader->transform.dim, &rule->product))
     return false;
   rule->kind = TT_PRODUCT;
@@ -664,6 +697,24 @@ copy_operands(struct tt_schedule *s, int stage, const struct tt_product *p,
           tt_cache_padded(s, stage, rows, TT_OUTSIDE, 0, NULL, 0, pad));
 }
 
+static bool
+unroll_phases(struct tt_schedule *s, int stage, const struct tt_product *p)
+{
+  const struct tt_stage *st = s->stages[stage].stage;
+  int outer;
+  for (int a = 0; a < st->nspatial; a++) {
+    if (!p->phase[a])
+      continue;
+    int inner = split(s, stage, a, p->phase[a], "_u", &outer);
+    if (inner < 0 || !tt_unroll(s, stage, inner))
+      return false;
+  }
+  for (int a = st->nspatial; a < st->nspatial + st->nreduce; a++)
+    if (p->unroll_sum && a != p->kaxis && !tt_unroll(s, stage, a))
+      return false;
+  return true;
+}
+
 bool
 tt_apply_product(struct tt_schedule *s, const struct tt_rules *r,
                  const int *config, const struct tt_rule *rule)
@@ -674,7 +725,8 @@ tt_apply_product(struct tt_schedule *s, const struct tt_rules *r,
   int lanes = tt_space_lanes(r, st);
   int64_t mr = value_of(r, config, rule->k_mr, p->mr);
   int64_t nr = value_of(r, config, rule->k_nr, p->nr);
-  if (!tile_fits(r, mr, nr) || mr % p->step || !order_axes(s, stage, p))
+  if (!tile_fits(r, mr, nr) || mr % p->step || !order_axes(s, stage, p) ||
+      !unroll_phases(s, stage, p))
     return false;
   int rows = fuse_rows(s, stage, p);
   int inner_rows = rows < 0 ? -1 : split(s, stage, rows, mr, "_r", &rows);
@@ -683,7 +735,10 @@ tt_apply_product(struct tt_schedule *s, const struct tt_rules *r,
     return false;
   for (int a = 0; a < st->nspatial; a++)
     if (a != p->vec && !is_row(p, a))
-      order[n++] = a;
+      order[n++] = p->phase[a] ? s->stages[stage].loops[a].child[0] : a;
+  for (int a = 0; a < st->nspatial; a++)
+    if (p->phase[a])
+      order[n++] = s->stages[stage].loops[a].child[1];
   order[n++] = outer;
   order[n++] = rows;
   for (int a = st->nspatial; a < st->nspatial + st->nreduce; a++)

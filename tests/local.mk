@@ -133,7 +133,7 @@ TESTS += tests/test_factor
 tests_test_factor_SOURCES = tests/test_factor.c
 tests_test_factor_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_factor_LDADD = tests/librandom.a frontend/libfrontend.a \
-	ir/libir.a $(CMOCKA_LIBS) -lm
+	schedule/libschedule.a ir/libir.a $(CMOCKA_LIBS) -lm
 check_PROGRAMS += tests/test_interp
 TESTS += tests/test_interp
 tests_test_interp_SOURCES = tests/test_interp.c

@@ -1,6 +1,7 @@
 /* Programs rewritten before they are scheduled: sums of products that are
  * summed one axis after the other, reductions over the points of a congruence:
- * which ones are, what becomes of them, and that results stay the same. */
+ * which ones are, what becomes of them, and that results stay the same; then
+ * of what is derived for them: transforms, products, phases. */
 #include "config.h"
 
 #include <setjmp.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 
 #include "ir/passes.h"
+#include "schedule/schedule.h"
 #include "frontend/frontend.h"
 #include "tests/random_program.h"
 
@@ -197,6 +199,120 @@ congruences_are_solved(void **state)
   tt_arena_free(ar);
 }
 
+/* ---- the schedules derived for them ------------------------------------- */
+
+static const char winograd[] =
+    "const T = %d, PAD = %d, A = T + 2, C = %d, K = %d, H = %d;\n"
+    "const O = H + 2*PAD - 2, P = ceildiv(O,T);\n"
+    "const BT[6,6]: f32 = {{4,0,-5,0,1,0}, {0,-4,-4,1,1,0}, {0,4,-4,-1,1,0},"
+    "{0,-2,-1,2,1,0}, {0,2,-1,-2,1,0}, {0,4,0,-5,0,1}},"
+    "AT[4,6]: f32 = {{1,1,1,1,1,0}, {0,1,-1,2,-2,0}, {0,1,1,4,4,0},"
+    "{0,1,-1,8,-8,1}};\n"
+    "input X[C,H,H]: f32; weight U[A,A,K,C]: f32; output Y[K,O,O]: f32;\n"
+    "V[a in A,b in A,c,p in P,q in P] = sum[i in A,j in A](BT[a,i] * BT[b,j] *"
+    " X[c, p*T + i - PAD, q*T + j - PAD else 0]);\n"
+    "M[a,b,k,p,q] = sum[c](U[a,b,k,c] * V[a,b,c,p,q]);\n"
+    "Y[k,y,x] = sum[a in A,b in A](AT[y%%T,a] * AT[x%%T,b] *"
+    " M[a,b,k,y/T,x/T]);";
+static const char transposed[] =
+    "const S = %d, PAD = %d, C = %d, K = %d, H = %d, R = %d;\n"
+    "const O = (H-1)*S - 2*PAD + R;\n"
+    "input X[C,H,H]: f32; weight F[C,K,R,R]: f32; output Y[K,O,O]: f32;\n"
+    "Y[k,y,x] = sum[c,r,s where (y+PAD-r) %% S == 0 && (x+PAD-s) %% S == 0]("
+    "X[c, (y+PAD-r)/S, (x+PAD-s)/S else 0] * F[c,k,r,s]);";
+
+static double
+nest_difference(const struct tt_program *plain, const struct tt_program *p,
+                const struct tt_schedule *s, struct tt_arena *ar)
+{
+  struct tt_nest nest;
+  const char *error;
+  if (!tt_schedule_lower(ar, s, &nest, &error))
+    fail_msg("%s", error);
+  struct tt_values *want = tt_values_new(), *got = tt_values_new();
+  tt_values_random(want, plain, 7);
+  tt_values_random(got, p, 7);
+  assert_null(tt_interpret_program(plain, want));
+  const char *bad = tt_interpret_nest(&nest, got);
+  if (bad)
+    fail_msg("%s", bad);
+  const struct tt_tensor *y = plain->stages[plain->nstages - 1]->out;
+  double *fw, *fg, most = 0, scale = 1;
+  int64_t *none;
+  tt_values_of(want, y, &fw, &none);
+  tt_values_of(got, p->tensors[y->id], &fg, &none);
+  for (int64_t e = 0; e < tt_tensor_size(y); e++) {
+    most = fmax(most, fabs(fw[e] - fg[e]));
+    scale = fmax(scale, fabs(fw[e]));
+  }
+  tt_values_free(want);
+  tt_values_free(got);
+  return most / scale;
+}
+
+/* The default and a few others, for vectors of `bytes`.  Does the text of the
+ * default have `part`? */
+static void
+check_derived(const char *text, int bytes, const char *part)
+{
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *plain = program_of(ar, text), *p = program_of(ar, text);
+  const struct tt_target_model target = {.vector_bytes = bytes,
+                                         .registers = 32,
+                                         .l1 = 32 << 10,
+                                         .l2 = 1 << 20,
+                                         .l3 = 16 << 20,
+                                         .threads = 1 + (bytes == 32)};
+  tt_solve_congruences(p);
+  tt_factor_sums(p, false);
+  struct tt_space *space = tt_space_new(ar, p, &target, false);
+  int *config = TT_ARRAY(ar, int, (size_t)space->nknobs + 1);
+  tt_space_default(space, config);
+  for (uint32_t draw = 0; draw < 4; draw++) {
+    for (int i = 0; draw && i < space->nknobs; i++)
+      config[i] = (int)(tt_random_bits((uint64_t)bytes, draw, (uint64_t)i) %
+                        (uint64_t)space->knobs[i].n);
+    struct tt_schedule *s = tt_space_schedule(ar, space, config);
+    if (!draw)
+      assert_non_null(s);
+    if (!s)
+      continue;
+    struct tt_sb sb = {0};
+    tt_schedule_print(s, &sb);
+    if (!draw && !strstr(tt_sb_str(&sb), part))
+      fail_msg("no %s in %s", part, tt_sb_str(&sb));
+    if (nest_difference(plain, p, s, ar) > 1e-3)
+      fail_msg("wrong: %s\n%s", text, tt_sb_str(&sb));
+    tt_sb_free(&sb);
+  }
+  tt_arena_free(ar);
+}
+
+/* Tiles and channels that divide nothing, with and without a border. */
+static void
+derived_schedules_are_right(void **state)
+{
+  (void)state;
+  static const int w[][5] = {{4, 1, 8, 9, 7},
+                             {4, 1, 5, 4, 10},
+                             {2, 1, 9, 16, 6},
+                             {4, 0, 16, 17, 9},
+                             {3, 1, 6, 8, 8}};
+  static const int t[][6] = {{2, 1, 3, 8, 5, 4},  {2, 1, 5, 9, 4, 3},
+                             {3, 0, 2, 5, 3, 5},  {2, 0, 3, 16, 4, 5},
+                             {3, 1, 4, 17, 3, 4}, {2, 1, 3, 8, 4, 1}};
+  struct tt_arena *ar = tt_arena_new();
+  for (size_t i = 0; i < sizeof w / sizeof *w; i++)
+    check_derived(tt_arena_printf(ar, winograd, w[i][0], w[i][1], w[i][2],
+                                  w[i][3], w[i][4]),
+                  i % 2 ? 32 : 16, "layout=\"");
+  for (size_t i = 0; i < sizeof t / sizeof *t; i++)
+    check_derived(tt_arena_printf(ar, transposed, t[i][0], t[i][1], t[i][2],
+                                  t[i][3], t[i][4], t[i][5]),
+                  16, "vectorize");
+  tt_arena_free(ar);
+}
+
 static void
 random_programs_keep_their_results(void **state)
 {
@@ -236,6 +352,7 @@ main(void)
       cmocka_unit_test(quotients_become_axes),
       cmocka_unit_test(what_stays_one_sum),
       cmocka_unit_test(congruences_are_solved),
+      cmocka_unit_test(derived_schedules_are_right),
       cmocka_unit_test(random_programs_keep_their_results),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

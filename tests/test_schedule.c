@@ -202,6 +202,52 @@ random_schedules_keep_results(void **state)
   assert_true(shrunk * 50 >= n || n < 1000);
 }
 
+/* What the derived space makes of random programs: its default, which is a
+ * schedule nearly always, and configurations drawn at random. */
+static void
+derived_schedules_keep_results(void **state)
+{
+  (void)state;
+  const char *count = getenv("TT_RANDOM_COUNT"),
+             *start = getenv("TT_RANDOM_SEED");
+  uint64_t first = start ? strtoull(start, NULL, 10) : 1;
+  uint64_t n = count ? strtoull(count, NULL, 10) : start ? 1 : 400;
+  uint64_t none = 0;
+  struct tt_arena *ar = tt_arena_new();
+  for (uint64_t seed = first; seed < first + n; seed++) {
+    tt_arena_reset(ar);
+    struct tt_program *p = tt_random_program(ar, seed / 2);
+    tt_solve_congruences(p);
+    tt_factor_sums(p, false);
+    const struct tt_target_model target = {.vector_bytes = 16 << seed % 3,
+                                           .registers = seed % 5 ? 32 : 16,
+                                           .l1 = 32 << 10,
+                                           .l2 = 1 << 20,
+                                           .l3 = 16 << 20,
+                                           .threads = 1 + (int)(seed % 2)};
+    struct tt_space *space = tt_space_new(ar, p, &target, false);
+    int *config = TT_ARRAY(ar, int, (size_t)space->nknobs + 1);
+    for (int draw = 0; draw < 3; draw++) {
+      if (draw == 0)
+        tt_space_default(space, config);
+      for (int i = 0; draw && i < space->nknobs; i++)
+        config[i] = (int)(tt_random_bits(seed, (uint32_t)draw, (uint64_t)i) %
+                          (uint64_t)space->knobs[i].n);
+      struct tt_schedule *s = tt_space_schedule(ar, space, config);
+      none += !s && !draw; /* plain loops are the default then */
+      if (!s)
+        continue;
+      bool skipped;
+      const char *bad = check_schedule(ar, p, s, seed, &skipped);
+      if (bad)
+        show_failure(p, s, bad, seed);
+      assert_null(bad);
+    }
+  }
+  tt_arena_free(ar);
+  assert_true(none * 20 <= n || n < 20);
+}
+
 static void
 text_form_reads_back(void **state)
 {
@@ -670,6 +716,7 @@ main(void)
       cmocka_unit_test(finish_needs_accumulators_at_root),
       cmocka_unit_test(finish_takes_whole_sums),
       cmocka_unit_test(text_form_reads_back),
+      cmocka_unit_test(derived_schedules_keep_results),
       cmocka_unit_test(random_schedules_keep_results),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

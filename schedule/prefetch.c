@@ -136,6 +136,11 @@ find_region(struct tt_inst *in, const struct tt_prefetch_of *p,
     return in->cache[p->cache] && packed_region(in, p, r);
   if (p->tensor == in->ss->stage->out)
     return own_result(in, r);
+  /* Where a packed copy is read, the tensor itself is not. */
+  for (int c = 0; c < in->ss->ncaches; c++)
+    if (in->cache[c] && in->ss->caches[c].nlayout &&
+        in->ss->caches[c].tensor == p->tensor)
+      return false;
   return read_region(in, p->tensor, r);
 }
 

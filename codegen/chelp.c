@@ -9,6 +9,7 @@
 
 #include "codegen/cprint.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -335,6 +336,51 @@ tt_c_spread_helper(struct cprinter *c, enum tt_dtype t, int lanes, int step)
     add_shuffle(c, &sb, t, &s, k);
   }
   const char *text = tt_c_vector_macro(c, name, "p", tt_sb_str(&sb));
+  tt_sb_free(&sb);
+  return tt_c_add_helper(c, name, text);
+}
+
+/* Products of 64 bits, rounded; what does not fit saturates. */
+static const char sqrdmulh[] =
+    "  const I tt_a = (x), tt_b = (y);\n"
+    "  const L tt_p = __builtin_convertvector(tt_a, L) *\n"
+    "    __builtin_convertvector(tt_b, L) + ((int64_t)1 << 30);\n"
+    "  __builtin_convertvector(tt_p >> (int64_t)31, I) ^\n"
+    "    ((tt_a == INT32_MIN) & (tt_b == INT32_MIN));\n";
+/* Comparisons are -1 where they hold. */
+static const char rdivp2[] =
+    "  const I tt_a = (x), tt_b = (y);\n"
+    "  const I tt_m = (I)((((U){0} + 1u) << (U)tt_b) - 1u);\n"
+    "  (tt_a >> tt_b) - ((tt_a & tt_m) > (tt_m >> 1) - (tt_a < 0));\n";
+
+const char *
+tt_c_fixed_helper(struct cprinter *c, const struct tt_expr *e)
+{
+  bool product = e->fn == TT_FN_SQRDMULH;
+  int lanes = e->type.lanes;
+  if (e->kind != TT_CALL || (!product && e->fn != TT_FN_RDIVP2) ||
+      e->args[1]->type.dtype != TT_I32)
+    return NULL;
+  const char *types[] = {tt_c_vector(c, TT_I32, lanes),
+                         tt_c_vector(c, TT_U32, lanes),
+                         product ? tt_c_vector(c, TT_I64, lanes) : ""};
+  const char *name = tt_c_helper_name(
+      c, tt_arena_printf(c->arena, "%s_%s", tt_fn_name(e->fn), types[0]));
+  if (tt_c_has_helper(c, name))
+    return name;
+  struct tt_sb sb = {0};
+  const char *text = product ? sqrdmulh : rdivp2;
+  for (const char *p = text; *p; p++) {
+    static const char letters[] = "IUL";
+    const char *which = strchr(letters, *p);
+    bool word = isalnum((unsigned char)p[1]) || p[1] == '_' ||
+                (p > text && (isalnum((unsigned char)p[-1]) || p[-1] == '_'));
+    if (which && !word)
+      tt_sb_add(&sb, types[which - letters]);
+    else
+      tt_sb_putc(&sb, *p);
+  }
+  text = tt_c_vector_macro(c, name, "x, y", tt_sb_str(&sb));
   tt_sb_free(&sb);
   return tt_c_add_helper(c, name, text);
 }

@@ -196,6 +196,8 @@ const char *tt_c_transpose_helper(struct cprinter *, enum tt_dtype, int rows,
 const char *tt_c_helper(struct cprinter *, const char *name);
 /* A function that applies the node's operation lane by lane. */
 const char *tt_c_lane_helper(struct cprinter *, const struct tt_expr *);
+/* sqrdmulh and rdivp2 of whole vectors; NULL: another function. */
+const char *tt_c_fixed_helper(struct cprinter *, const struct tt_expr *);
 /* min, max and select of whole vectors. */
 const char *tt_c_vec_helper(struct cprinter *, const char *op, enum tt_dtype,
                             int lanes);

@@ -255,6 +255,8 @@ lanewise(struct cprinter *c, const struct tt_expr *e)
   if (e->kind == TT_CALL)
     fn = tt_c_vmath(c, e->fn, e->type.dtype, e->type.lanes);
   if (!fn)
+    fn = tt_c_fixed_helper(c, e);
+  if (!fn)
     fn = tt_c_lane_helper(c, e);
   const char *a = tt_c_vexpr(c, args[0], PREC_ANY);
   return n > 1 ? tt_arena_printf(c->arena, "%s(%s, %s)", fn, a,

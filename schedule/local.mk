@@ -12,6 +12,7 @@ schedule_libschedule_a_SOURCES = \
 	schedule/place.c \
 	schedule/prefetch.c \
 	schedule/products.c \
+	schedule/reciprocal.c \
 	schedule/region.c \
 	schedule/rfactor.c \
 	schedule/relayout.c \

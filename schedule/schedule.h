@@ -130,6 +130,9 @@ bool tt_parallel(struct tt_schedule *, int stage, int loop);
  * change the result: those outside of a tensor, where `else` gives the neutral
  * element, and those that `where` excludes. */
 bool tt_shrink(struct tt_schedule *, int stage, int loop);
+/* Divisions of floats by what stays the same in the loop become products with
+ * a reciprocal: within 1.5 units in the last place.  Refused with strict_fp. */
+bool tt_reciprocal(struct tt_schedule *, int stage, int loop);
 bool tt_inline(struct tt_schedule *, int stage);
 /* The reduction axis `loop` in blocks of `factor`: their results are elements
  * of a new tensor `name`, blocks first, and the stage reduces these.  The stage

@@ -232,6 +232,7 @@ epilogue_blocks(struct apply *ap, int stage, int epilogue,
         evi = split(ap, epilogue, vi, min64(t->nc, 4 * t->lanes), "_v", &evo);
     if (evi < 0 || !tt_vectorize(s, epilogue, evi, t->lanes))
       return false;
+    (void)tt_reciprocal(s, epilogue, evi);
   }
   ap->done[epilogue] = true;
   l->v1 = t->v;
@@ -468,7 +469,10 @@ tile_elementwise(struct apply *ap, int stage, int64_t width)
     return true;
   int outer,
       inner = split(ap, stage, last, min64(e, lanes * width), "_v", &outer);
-  return inner >= 0 && tt_vectorize(ap->s, stage, inner, lanes);
+  if (inner < 0 || !tt_vectorize(ap->s, stage, inner, lanes))
+    return false;
+  (void)tt_reciprocal(ap->s, stage, inner); /* where something is divided */
+  return true;
 }
 
 static bool

@@ -225,6 +225,14 @@ do_shrink(const struct call *k)
 }
 
 static bool
+do_reciprocal(const struct call *k)
+{
+  int loop;
+  return arg_loop(k, k->stage, 0, false, &loop) &&
+         tt_reciprocal(k->s, k->stage, loop);
+}
+
+static bool
 do_inline(const struct call *k)
 {
   return tt_inline(k->s, k->stage);
@@ -404,6 +412,7 @@ static const struct primitive {
     {"parallel", 1, 1, {0}, "parallel(loop)", do_parallel},
     {"rfactor", 4, 4, {0}, "rfactor(loop, factor, inner, tensor)", do_rfactor},
     {"shrink", 1, 1, {0}, "shrink(loop)", do_shrink},
+    {"reciprocal", 1, 1, {0}, "reciprocal(loop)", do_reciprocal},
     {"inline", 0, 0, {0}, "inline()", do_inline},
     {"compute_at", 2, 2, {0}, "compute_at(stage, loop)", do_compute_at},
     {"finish", 1, 1, {0}, "finish(reduction)", do_finish},

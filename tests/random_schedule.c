@@ -304,6 +304,9 @@ tt_random_schedule(struct tt_arena *arena, const struct tt_program *program,
       try_finish(&d);
     try_one(&d);
   }
+  for (int i = 0; i < d.s->nstages && seed % 2; i++)
+    if (d.s->stages[i].place != TT_FINISH && leaf(&d, i) >= 0)
+      tt_reciprocal(d.s, i, leaf(&d, i));
   for (uint64_t i = seed % 5 == 0 ? 4 : 0; i > 0; i--)
     try_prefetch(&d, below(&d, d.s->nstages));
   d.s->error = NULL;

@@ -14,7 +14,8 @@ simplify(struct pass *p, const struct tt_stmt *s)
 static const struct tt_stmt *
 partition(struct pass *p, const struct tt_stmt *s)
 {
-  return p->options->naive ? s : tt_pass_partition(p, s);
+  /* (Vectors are only made of indices whose clamps are gone.) */
+  return p->options->naive ? s : simplify(p, tt_pass_partition(p, s));
 }
 
 typedef const struct tt_stmt *pass_fn(struct pass *, const struct tt_stmt *);

@@ -685,14 +685,20 @@ derive(struct tt_rules *r, int stage, double share)
           rule->k_par = rule->k_group = rule->k_pad = rule->k_place =
               rule->k_width = rule->k_style = rule->k_rmr = rule->k_rw = -1;
   rule->epilogue = rule->kaxis = rule->consumer = rule->vred = -1;
-  rule->finish = rule->k_depth = rule->k_block = -1;
+  rule->finish = rule->k_depth = rule->k_block = rule->k_wrows = -1;
+  rule->wrow = -1;
   for (int i = 0; i < TT_MAX_OPERANDS; i++)
     rule->k_pack[i] = -1;
   if (st->red == TT_RED_NONE) {
     rule->kind = TT_ELEMENTWISE;
     rule->consumer = st->out->role == TT_OUTPUT ? -1 : last_reader(r, st);
+    rule->place = tt_chain_inlines(r, stage);
+    rule->wrow = tt_chain_window(r, stage, &rule->wrows);
     if (rule->open && rule->consumer >= 0)
-      rule->k_place = add_choice(r, stage, "place", 4, 0);
+      rule->k_place = add_choice(r, stage, "place", 4, rule->place);
+    if (rule->open && rule->wrow >= 0)
+      rule->k_wrows =
+          add_knob(r, stage, "rows", TT_KNOB_FACTOR, 4, unrolls, rule->wrows);
     if (rule->open && tt_space_lanes(r, st))
       rule->k_width = add_knob(r, stage, "width", TT_KNOB_FACTOR, 3,
                                (const int64_t[]){1, 2, 4}, 1);

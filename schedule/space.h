@@ -83,6 +83,10 @@ struct tt_rule {
   /* TT_ELEMENTWISE */
   int consumer; /* the last stage that reads it */
   int k_place, k_width;
+  int place;       /* the default: 1 inlined, 0 not */
+  int wrow, wrows; /* axis along which windows overlap, or -1, and how many
+                      of its iterations are done at once by default */
+  int k_wrows;
   /* TT_TILED: the elementwise stage that can take its sums from the
    * registers, through those in between, and the calls in these; -1 */
   int finish, finish_calls;
@@ -155,6 +159,13 @@ struct tt_schedule *tt_parts_schedule(struct tt_arena *,
  * begins at its epilogue; -1: none. */
 int tt_chain_finish(const struct tt_rules *, int stage, int epilogue,
                     int *calls);
+/* Is an elementwise stage better computed where the one that alone reads it
+ * needs it? */
+bool tt_chain_inlines(const struct tt_rules *, int stage);
+/* The axis before the last along which an elementwise stage reads overlapping
+ * windows: what neighbours read is then shared; or -1.  *rows: how many
+ * neighbours at once. */
+int tt_chain_window(const struct tt_rules *, int stage, int *rows);
 /* Inline those in between and finish; marks all of them done. */
 bool tt_chain_apply_finish(const struct tt_rules *, struct tt_schedule *,
                            int stage, int last, bool *done);

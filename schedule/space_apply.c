@@ -453,6 +453,20 @@ apply_reduction(struct apply *ap, const struct tt_rule *rule)
   return inner >= 0 && tt_unroll(ap->s, rule->stage, inner);
 }
 
+/* Several iterations of the axis along which windows overlap inside the loop
+ * `outer`, over vectors. */
+static bool
+overlap_windows(struct apply *ap, const struct tt_rule *rule, int outer)
+{
+  int64_t rows = value_of(ap->r, ap->config, rule->k_wrows, rule->wrows);
+  if (rule->wrow < 0 || rows <= 1)
+    return true;
+  int uo, ur = split(ap, rule->stage, rule->wrow, rows, "_r", &uo);
+  return ur >= 0 &&
+         tt_reorder(ap->s, rule->stage, 2, (const int[]){outer, ur}) &&
+         tt_unroll(ap->s, rule->stage, ur);
+}
+
 /* Vectors along the last dimension. */
 static bool
 tile_elementwise(struct apply *ap, int stage, int64_t width)
@@ -472,7 +486,7 @@ tile_elementwise(struct apply *ap, int stage, int64_t width)
   if (inner < 0 || !tt_vectorize(ap->s, stage, inner, lanes))
     return false;
   (void)tt_reciprocal(ap->s, stage, inner); /* where something is divided */
-  return true;
+  return overlap_windows(ap, &ap->r->rule[stage], outer);
 }
 
 static bool
@@ -480,10 +494,14 @@ apply_elementwise(struct apply *ap, const struct tt_rule *rule)
 {
   if (ap->done[rule->stage])
     return true;
-  int64_t place = value_of(ap->r, ap->config, rule->k_place, 0);
+  int64_t place = value_of(ap->r, ap->config, rule->k_place, rule->place);
   int stage = rule->stage;
-  if (place == 1)
+  if (place == 1) {
+    int last = ap->r->program->stages[stage]->nspatial - 1;
+    if (last >= 0)
+      (void)tt_reciprocal(ap->s, stage, last);
     return tt_inline(ap->s, stage);
+  }
   if (!tile_elementwise(ap, stage,
                         value_of(ap->r, ap->config, rule->k_width, 1)))
     return false;

@@ -73,6 +73,66 @@ tt_chain_apply_finish(const struct tt_rules *r, struct tt_schedule *s,
   return tt_finish(s, last, stage);
 }
 
+/* ---- elementwise stages ------------------------------------------------ */
+
+/* Inlined values larger than this, all reads together, are worth a buffer. */
+#define MAX_INLINED 100
+
+struct cost {
+  const struct tt_tensor *tensor;
+  int nodes, calls, reads; /* reads of the tensor */
+};
+
+static void
+add_cost(void *ctx, const struct tt_expr *e)
+{
+  struct cost *c = ctx;
+  c->nodes += e->type.dtype != TT_I64; /* (Indices are cheap.) */
+  c->calls += e->kind == TT_CALL ||
+              (e->kind == TT_BINARY && e->op == TT_DIV &&
+               tt_dtype_is_float(e->type.dtype) && e->b->kind != TT_FLT);
+  c->reads += e->kind == TT_LOAD && e->tensor == c->tensor;
+}
+
+bool
+tt_chain_inlines(const struct tt_rules *r, int stage)
+{
+  const struct tt_stage *st = r->program->stages[stage];
+  const struct tt_readers *t = &r->reader[st->out->id];
+  if (st->out->role != TT_TEMP || st->prepare || t->n != 1)
+    return false;
+  const struct tt_stage *reader = r->program->stages[t->last];
+  if (reader->red != TT_RED_NONE || reader->prepare)
+    return false;
+  struct cost own = {st->out, 0, 0, 0}, its = {st->out, 0, 0, 0};
+  tt_expr_visit(st->value, add_cost, &own);
+  tt_expr_visit(reader->value, add_cost, &its);
+  return its.reads == 1 || (!own.calls && its.reads * own.nodes <= MAX_INLINED);
+}
+
+int
+tt_chain_window(const struct tt_rules *r, int stage, int *rows)
+{
+  const struct tt_stage *st = r->program->stages[stage];
+  int axis = st->nspatial - 2;
+  *rows = 1;
+  if (axis < 0 || tt_space_extent(st, axis) < 16)
+    return -1;
+  struct tt_access acc[TT_MAX_ACCESSES];
+  int n = tt_accesses(r->arena, st, st->value, acc);
+  const struct tt_var *v = st->spatial[axis];
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < i; j++)
+      for (int d = 0; acc[i].tensor == acc[j].tensor && d < acc[i].tensor->ndim;
+           d++)
+        if (tt_expr_uses_var(acc[i].load->args[d], v) &&
+            !tt_expr_equal(acc[i].load->args[d], acc[j].load->args[d])) {
+          *rows = n <= 9 ? 8 : 4;
+          return axis;
+        }
+  return -1;
+}
+
 /* ---- groups ------------------------------------------------------------ */
 
 /* While stages are visited from the last to the first: what the readers seen

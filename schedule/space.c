@@ -207,8 +207,10 @@ find_axes(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st,
       bad += s != 0 && s != 1 && !ahead;
       /* A vector that is not read as it lies must serve often.  For small
        * strides, too: what a window needs at its borders (a padded copy, or
-       * lanes one by one) costs more than compilers lose on plain loops. */
-      if (s != 0 && s != 1 && reuse_of(st, &acc[i]) < 8)
+       * lanes one by one) costs more than compilers lose on plain loops.
+       * (Weights lie as they are wanted.) */
+      if (s != 0 && s != 1 && reuse_of(st, &acc[i]) < 8 &&
+          (acc[i].several || !tt_space_is_fixed(r->program, acc[i].tensor)))
         unit = -MANY;
     }
     if (unit > 0)
@@ -619,16 +621,19 @@ unit_reduction(const struct tt_rules *r, const struct tt_stage *st,
 }
 
 /* How often an operand that the vector axis reads badly is read again: when
- * seldom, packing it does not pay, and summing along a row is better. */
+ * seldom, packing it does not pay, unless it is packed ahead of time, and
+ * summing along a row is better. */
 static bool
-rows_are_better(const struct tt_rule *rule, const struct tt_stage *st,
-                const struct tt_access *acc, int nacc)
+rows_are_better(const struct tt_rules *r, const struct tt_rule *rule,
+                const struct tt_stage *st, const struct tt_access *acc,
+                int nacc)
 {
   if (!rule->nvec)
     return true;
   for (int i = 0; i < nacc; i++) {
     int64_t stride = acc[i].stride[rule->vec[0]];
-    if (stride != 0 && stride != 1 && reuse_of(st, &acc[i]) < 16)
+    if (stride != 0 && stride != 1 && reuse_of(st, &acc[i]) < 16 &&
+        (acc[i].several || !tt_space_is_fixed(r->program, acc[i].tensor)))
       return true;
   }
   return false;
@@ -713,7 +718,7 @@ derive(struct tt_rules *r, int stage, double share)
   if (!rule->nvec && rule->vred < 0 && tt_derive_lone_product(r, rule, st))
     return;
   rule->kind = rule->nvec ? TT_TILED : TT_REDUCTION;
-  bool along = rule->vred >= 0 && rows_are_better(rule, st, acc, nacc);
+  bool along = rule->vred >= 0 && rows_are_better(r, rule, st, acc, nacc);
   if (rule->kind == TT_TILED)
     derive_tiled(r, rule, st, acc, nacc);
   bool left = !rule->group && left_to_compiler(st, acc, nacc);

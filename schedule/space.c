@@ -533,9 +533,8 @@ tiled_knobs(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st)
   if (rule->shrinks)
     rule->k_pad = add_choice(r, s, "pad", 2, 1);
   if (rule->epilogue >= 0)
-    rule->k_fuse = add_choice(
-        r, s, "fuse", rule->finish < 0 ? 2 : 3,
-        rule->finish >= 0 && !rule->finish_calls ? 2 : !whole_copies(rule));
+    rule->k_fuse = add_choice(r, s, "fuse", rule->finish < 0 ? 2 : 3,
+                              tt_chain_fuses(r, rule, whole_copies(rule)));
   if (r->target.threads > 1)
     rule->k_par = add_choice(r, s, "par", TT_NPARTS, best_parts(r, rule, st));
   for (int i = 0; i < rule->noperands; i++) {

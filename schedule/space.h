@@ -166,6 +166,10 @@ bool tt_chain_inlines(const struct tt_rules *, int stage);
  * windows: what neighbours read is then shared; or -1.  *rows: how many
  * neighbours at once. */
 int tt_chain_window(const struct tt_rules *, int stage, int *rows);
+/* How the epilogue of a tiled reduction is computed by default: 0 after it, 1
+ * by blocks, 2 from the registers. */
+int tt_chain_fuses(const struct tt_rules *, const struct tt_rule *,
+                   bool whole_copies);
 /* Inline those in between and finish; marks all of them done. */
 bool tt_chain_apply_finish(const struct tt_rules *, struct tt_schedule *,
                            int stage, int last, bool *done);

@@ -94,13 +94,40 @@ add_cost(void *ctx, const struct tt_expr *e)
   c->reads += e->kind == TT_LOAD && e->tensor == c->tensor;
 }
 
+/* Scaled values and the like, which several stages read: are they as easily
+ * made again from the one tensor that they are made of? */
+static bool
+made_again(const struct tt_rules *r, int stage, const struct cost *own)
+{
+  const struct tt_stage *st = r->program->stages[stage];
+  int last = r->reader[st->out->id].last;
+  struct tt_access acc[TT_MAX_ACCESSES];
+  if (own->calls || own->nodes > 4 || last - stage > 64 || st->nspatial == 0 ||
+      tt_accesses(r->arena, st, st->value, acc) != 1 ||
+      acc[0].stride[st->nspatial - 1] != 1)
+    return false;
+  for (int i = stage + 1; i <= last; i++) {
+    const struct tt_stage *o = r->program->stages[i];
+    if ((tt_expr_uses_tensor(o->value, st->out) ||
+         (o->where && tt_expr_uses_tensor(o->where, st->out))) &&
+        (o->prepare || (r->rule[i].kind == TT_TILED && !r->rule[i].rows)))
+      return false;
+  }
+  return true;
+}
+
 bool
 tt_chain_inlines(const struct tt_rules *r, int stage)
 {
   const struct tt_stage *st = r->program->stages[stage];
   const struct tt_readers *t = &r->reader[st->out->id];
-  if (st->out->role != TT_TEMP || st->prepare || t->n != 1)
+  if (st->out->role != TT_TEMP || st->prepare || st->where || t->n < 1)
     return false;
+  if (t->n > 1) {
+    struct cost own = {st->out, 0, 0, 0};
+    tt_expr_visit(st->value, add_cost, &own);
+    return made_again(r, stage, &own);
+  }
   const struct tt_stage *reader = r->program->stages[t->last];
   if (reader->red != TT_RED_NONE || reader->prepare)
     return false;
@@ -108,6 +135,16 @@ tt_chain_inlines(const struct tt_rules *r, int stage)
   tt_expr_visit(st->value, add_cost, &own);
   tt_expr_visit(reader->value, add_cost, &its);
   return its.reads == 1 || (!own.calls && its.reads * own.nodes <= MAX_INLINED);
+}
+
+int
+tt_chain_fuses(const struct tt_rules *r, const struct tt_rule *rule,
+               bool whole_copies)
+{
+  const struct tt_tensor *out = r->program->stages[rule->epilogue]->out;
+  if (r->rule[rule->epilogue].place == 1 && r->reader[out->id].n > 1)
+    return 0; /* inlined where it is read */
+  return rule->finish >= 0 && !rule->finish_calls ? 2 : !whole_copies;
 }
 
 int

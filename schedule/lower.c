@@ -19,8 +19,6 @@
 /* Locals up to this size may become registers, or else stand on the stack;
  * larger ones go to the workspace. */
 #define MAX_REGISTER_BYTES 8192
-/* Iterations of a loop that copies along memory. */
-#define LONG_LINE 16
 
 typedef const struct tt_stmt *stmt;
 
@@ -365,58 +363,7 @@ compute_here(struct tt_inst *in, int stage, struct top *top)
 struct filling {
   int cache;
   int position;
-  int order[TT_MAX_DIMS]; /* of the layout's loops, outermost first */
 };
-
-/* The axis in whose steps a loop moves. */
-static int
-axis_of(const struct tt_stage_schedule *ss, int loop)
-{
-  while (ss->loops[loop].node != TT_AXIS)
-    loop = ss->loops[loop].node == TT_FUSED ? ss->loops[loop].fused_inner
-                                            : ss->loops[loop].parent;
-  return loop;
-}
-
-/* Elements that the read moves in a step of the loop's axis; 0: not known. */
-static int64_t
-step_of(struct tt_inst *in, const struct tt_expr *load, int loop)
-{
-  int64_t step = 0;
-  const struct tt_var *v = in->ss->loops[axis_of(in->ss, loop)].axis;
-  for (int d = 0; d < load->nargs; d++) {
-    int64_t coef;
-    if (!tt_affine_coef(in->lw->arena, load->args[d], v, &coef))
-      return 0;
-    step += coef * tt_tensor_stride(load->tensor, d);
-  }
-  return step;
-}
-
-/* A copy that transposes reads along memory, if its lines are long: writes
- * wait for nothing. */
-static void
-order_fill(struct tt_inst *in, const struct tt_cache_read *c, int *order)
-{
-  int n = c->nlayout;
-  for (int d = 0; d < n; d++)
-    order[d] = c->layout[d];
-  const struct tt_expr *load =
-      c->access->kind == TT_LOAD ? c->access : c->access->a;
-  if (c->lanes || n < 2 || tt_max_extent(in, order[n - 1]) < LONG_LINE ||
-      step_of(in, load, order[n - 1]) == 1)
-    return;
-  for (int d = n - 2; d >= 0; d--) {
-    int loop = order[d];
-    if (in->ss->loops[loop].node == TT_SPLIT_OUTER ||
-        tt_max_extent(in, loop) < LONG_LINE || step_of(in, load, loop) != 1)
-      continue;
-    for (; d < n - 1; d++)
-      order[d] = order[d + 1];
-    order[n - 1] = loop;
-    return;
-  }
-}
 
 static stmt
 fill_inside(struct tt_inst *in, void *ctx)
@@ -425,7 +372,7 @@ fill_inside(struct tt_inst *in, void *ctx)
   struct filling f = *(const struct filling *)ctx;
   const struct tt_cache_read *c = &in->ss->caches[f.cache];
   if (f.position < c->nlayout) {
-    int loop = f.order[f.position++];
+    int loop = c->layout[f.position++];
     struct tt_how how = {.kind = TT_SERIAL};
     if (f.position == c->nlayout && c->lanes)
       how = (struct tt_how){.kind = TT_VECTOR, .lanes = c->lanes};
@@ -601,9 +548,7 @@ fill_here(struct tt_inst *in, int cache, struct top *top)
     local->hi = c->tensor->hi;
   }
   in->cache[cache] = local;
-  struct filling f = {.cache = cache};
-  if (c->nlayout)
-    order_fill(in, c, f.order);
+  struct filling f = {cache, 0};
   bool ahead = fills_ahead(in, c);
   const struct tt_tensor **global = lw->global;
   if (ahead)

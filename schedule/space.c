@@ -210,7 +210,7 @@ find_axes(struct tt_rules *r, struct tt_rule *rule, const struct tt_stage *st,
        * lanes one by one) costs more than compilers lose on plain loops.
        * (Weights lie as they are wanted.) */
       if (s != 0 && s != 1 && reuse_of(st, &acc[i]) < 8 &&
-          (acc[i].several || !tt_space_is_fixed(r->program, acc[i].tensor)))
+          !(ahead && acc[i].affine && !acc[i].several))
         unit = -MANY;
     }
     if (unit > 0)
@@ -632,7 +632,8 @@ rows_are_better(const struct tt_rules *r, const struct tt_rule *rule,
   for (int i = 0; i < nacc; i++) {
     int64_t stride = acc[i].stride[rule->vec[0]];
     if (stride != 0 && stride != 1 && reuse_of(st, &acc[i]) < 16 &&
-        (acc[i].several || !tt_space_is_fixed(r->program, acc[i].tensor)))
+        (acc[i].several || !acc[i].affine ||
+         !tt_space_is_fixed(r->program, acc[i].tensor)))
       return true;
   }
   return false;

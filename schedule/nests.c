@@ -161,7 +161,26 @@ note_copies(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
   return e;
 }
 
-/* The copies that NAME does read are made by NAME_prepare. */
+/* A result of NAME_prepare that only it reads: a temporary of its own. */
+static void
+forget(struct tt_lowering *lw, struct lists *l, struct tt_tensor *t)
+{
+  struct tt_tensor *own = lw->s->program->tensors[t->id];
+  int *dims = TT_ARRAY(lw->arena, int, TT_MAX_DIMS);
+  for (int i = 0; i < lw->stored.n; i++)
+    if (lw->stored.items[i].tensor == t) {
+      lw->stored.items[i].stored->role = TT_TEMP;
+      TT_PUSH(l->temps, t);
+      return;
+    }
+  for (int d = 0; d < t->ndim; d++)
+    dims[d] = d;
+  TT_PUSH(lw->stored, ((struct tt_stored){t, own, dims}));
+  TT_PUSH(l->temps, own);
+}
+
+/* The copies that NAME does read are made by NAME_prepare.  What is computed
+ * there and only read there is no part of what it leaves behind. */
 static void
 prepare_weights(struct whole *w, struct tt_lowering *lw, struct lists *l)
 {
@@ -169,6 +188,15 @@ prepare_weights(struct whole *w, struct tt_lowering *lw, struct lists *l)
   struct read_set read = {w, TT_ARRAY(w->ar, bool, (size_t)p->ntensors + 1)};
   for (int i = 0; i < l->body.n; i++)
     tt_stmt_map_exprs(w->ar, l->body.items[i], note_copies, &read);
+  int kept = 0;
+  for (int i = 0; i < l->prepared.n; i++) {
+    struct tt_tensor *t = l->prepared.items[i];
+    if (read.used[t->id])
+      l->prepared.items[kept++] = t;
+    else
+      forget(lw, l, t);
+  }
+  l->prepared.n = kept;
   for (int i = 0; i < p->ntensors; i++) {
     struct tt_tensor *t = p->tensors[i];
     if (t->role != TT_WEIGHT || !read.used[i])
@@ -244,8 +272,11 @@ stored_program(struct tt_arena *ar, const struct tt_lowering *lw,
   struct tt_program *copy = tt_arena_dup(ar, p, sizeof *p);
   copy->tensors =
       tt_arena_dup(ar, p->tensors, (size_t)p->ntensors * sizeof *p->tensors);
-  for (int i = 0; i < p->ntensors; i++)
-    copy->tensors[i] = (struct tt_tensor *)tt_lw_stored(lw, p->tensors[i]);
+  for (int i = 0; i < lw->stored.n; i++) {
+    struct tt_tensor *t = lw->stored.items[i].stored;
+    if (t->role == TT_TEMP)
+      copy->tensors[t->id] = t;
+  }
   return copy;
 }
 

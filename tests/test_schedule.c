@@ -699,6 +699,85 @@ finish_takes_whole_sums(void **state)
   tt_arena_free(ar);
 }
 
+/* Q[i, j] = X[i, j] / S[i], with or without something that asks for more. */
+static struct tt_program *
+quotients(struct tt_arena *ar, enum tt_dtype t, bool rounded)
+{
+  struct tt_program *p = tt_program_new(ar, "quotients");
+  struct tt_tensor *x =
+      tt_program_tensor(p, "X", TT_INPUT, t, 2, (int64_t[]){16, 5});
+  struct tt_tensor *s =
+      tt_program_tensor(p, "S", TT_INPUT, t, 1, (int64_t[]){16});
+  struct tt_tensor *q =
+      tt_program_tensor(p, "Q", TT_OUTPUT, t, 2, (int64_t[]){16, 5});
+  const struct tt_var *v[] = {tt_program_var(p, "i", 16),
+                              tt_program_var(p, "j", 5)};
+  const struct tt_expr *at[] = {tt_var_ref(ar, v[0]), tt_var_ref(ar, v[1])};
+  const struct tt_expr *value =
+      tt_binary(ar, TT_DIV, tt_load(ar, x, 2, at), tt_load(ar, s, 1, at));
+  if (rounded)
+    value = tt_call(ar, TT_FN_FLOOR, t, 1, &value);
+  tt_program_stage(p, q, v, TT_RED_NONE, 0, NULL, value, NULL);
+  return p;
+}
+
+static void
+reciprocal_keeps_what_could_jump(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_schedule *s =
+      tt_schedule_new(ar, quotients(ar, TT_F32, false), false);
+  refused(s, tt_reciprocal(s, 0, 0), "stays the same in i");
+  assert_true(tt_reciprocal(s, 0, 1));
+  refused(s, tt_reciprocal(s, 0, 1), "stays the same in j");
+  s = tt_schedule_new(ar, quotients(ar, TT_F32, true), false);
+  refused(s, tt_reciprocal(s, 0, 1), "stays the same in j");
+  s = tt_schedule_new(ar, quotients(ar, TT_F32, false), true);
+  refused(s, tt_reciprocal(s, 0, 1), "--strict-fp");
+  tt_arena_free(ar);
+}
+
+/* From the least to the largest number, and what is none. */
+static void
+reciprocal_is_near_for_all(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  static const float by[16] = {
+      1e-45f,  1e-40f,  1.1e-38f, 2.4e-38f, 3e-20f, 0.1f,     1,    3,
+      -7.123f, 1.7e20f, 4.2e37f,  8.5e37f,  3e38f,  INFINITY, 0.0f, -1e-45f};
+  static const float of[5] = {1, -3.3f, 1e-20f, 1e20f, 0};
+  struct tt_program *p = quotients(ar, TT_F32, false);
+  struct tt_schedule *s = tt_schedule_new(ar, p, false);
+  assert_true(tt_reciprocal(s, 0, 1));
+  struct tt_nest nest;
+  const char *error;
+  assert_true(tt_schedule_lower(ar, s, &nest, &error));
+  struct tt_values *got = tt_values_new();
+  tt_values_random(got, p, 1);
+  double *x, *d, *q;
+  int64_t *none;
+  tt_values_of(got, p->tensors[0], &x, &none);
+  tt_values_of(got, p->tensors[1], &d, &none);
+  for (int i = 0; i < 16; i++) {
+    d[i] = by[i];
+    for (int j = 0; j < 5; j++)
+      x[5 * i + j] = of[j];
+  }
+  assert_null(tt_interpret_nest(&nest, got));
+  tt_values_of(got, p->tensors[2], &q, &none);
+  for (int i = 0; i < 80; i++) {
+    float want = of[i % 5] / by[i / 5];
+    if (isnan(want) || isinf(want) || want == 0)
+      assert_true(isnan(want) ? isnan(q[i]) : q[i] == want);
+    else /* (numbers below the normal ones have a unit of their own) */
+      assert_true(fabs(q[i] - want) <= 1.8e-7 * fabs(want) + 1.5e-45);
+  }
+  tt_values_free(got);
+  tt_arena_free(ar);
+}
+
 int
 main(void)
 {
@@ -715,6 +794,8 @@ main(void)
       cmocka_unit_test(shrunk_window_is_right),
       cmocka_unit_test(finish_needs_accumulators_at_root),
       cmocka_unit_test(finish_takes_whole_sums),
+      cmocka_unit_test(reciprocal_keeps_what_could_jump),
+      cmocka_unit_test(reciprocal_is_near_for_all),
       cmocka_unit_test(text_form_reads_back),
       cmocka_unit_test(derived_schedules_keep_results),
       cmocka_unit_test(random_schedules_keep_results),

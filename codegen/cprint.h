@@ -9,6 +9,7 @@
  * chelp.c    the static functions that expressions call
  * cconv.c    conversions among them, and what has an instruction of its own
  * cpart.c    vectors that are not full
+ * crows.c    vectors that are stored across
  * ctrans.c   copies of transposed blocks
  * vmath.c    exp, log, ... among them
  * cstmt.c    statements
@@ -190,6 +191,14 @@ const char *tt_c_part_store(struct cprinter *, enum tt_dtype, int lanes, int n,
  * `rows`. */
 const char *tt_c_transpose_helper(struct cprinter *, enum tt_dtype, int rows,
                                   int cols);
+
+/* ---- crows.c ---- */
+/* How many items of a sequence, from the first on, store lanes of vectors to
+ * places that differ by constants, each its own; -n: the next n do not. */
+int tt_c_rows_run(struct cprinter *, const struct tt_stmt *seq, int first);
+/* Prints these stores, transposed where lanes are neighbours in memory.  The
+ * vectors have been declared. */
+void tt_c_rows(struct cprinter *, int n, const struct tt_stmt *const *);
 
 /* ---- chelp.c ---- */
 /* Make sure that the helper is printed; returns the name to call. */

@@ -515,8 +515,19 @@ tt_c_needs_block(const struct tt_stmt *s, bool last)
 static void
 print_items(struct cprinter *c, const struct tt_stmt *s)
 {
+  int again = 0; /* where to look for a run of stores next */
   for (int i = 0; i < s->nitems; i++) {
     const struct tt_stmt *item = s->items[i];
+    int run = i < again ? 0 : tt_c_rows_run(c, s, i);
+    if (run < 0)
+      again = i - run;
+    if (run > 0) {
+      for (int k = 0; k < run; k++)
+        declare_used(c, s->items[i + k]);
+      tt_c_rows(c, run, s->items + i);
+      i += run - 1;
+      continue;
+    }
     if (!tt_c_needs_block(item, i == s->nitems - 1)) {
       tt_c_stmt(c, item);
       continue;

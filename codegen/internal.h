@@ -28,6 +28,8 @@ const struct tt_stmt *tt_pass_join_ifs(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_promote(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_dots(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_drop_dead(struct pass *, const struct tt_stmt *);
+/* Vectors that are stored lane by lane are all computed, then stored. */
+const struct tt_stmt *tt_pass_gather(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_name_loads(struct pass *, const struct tt_stmt *);
 
 /* ---- util.c ------------------------------------------------------------ */

@@ -3,9 +3,10 @@ codegen_libcodegen_a_SOURCES = \
 	codegen/codegen.h codegen/internal.h codegen/util.c codegen/lower.c \
 	codegen/vectorize.h codegen/vectorize.c codegen/vexpr.c \
 	codegen/vlegal.c codegen/unroll.c codegen/promote.c \
-	codegen/dead.c codegen/hoist.c codegen/nameloads.c \
+	codegen/dead.c codegen/gather.c codegen/hoist.c codegen/nameloads.c \
 	codegen/partition.c codegen/transpose.c codegen/plan.h codegen/plan.c \
-	codegen/cprint.h codegen/cnames.c codegen/cpart.c codegen/ctrans.c codegen/ctypes.c \
+	codegen/cprint.h codegen/cnames.c codegen/cpart.c codegen/crows.c \
+	codegen/ctrans.c codegen/ctypes.c \
 	codegen/cexpr.c \
 	codegen/cbase.c codegen/dot.h codegen/dot.c codegen/cdot.c \
 	codegen/cvec.c codegen/chelp.c codegen/cconv.c codegen/cstmt.c \

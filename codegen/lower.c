@@ -36,6 +36,7 @@ static const struct {
     {"promote", tt_pass_promote, true}, /* register tiles: variables */
     {"dots", tt_pass_dots, true}, /* products of narrow integers: groups */
     {"drop dead", tt_pass_drop_dead, true},
+    {"gather", tt_pass_gather, true},
     {"name loads", tt_pass_name_loads, true},
 };
 

@@ -136,6 +136,56 @@ vector_store(const struct vec *v, const struct piece *p,
   return tt_store(v->arena, t, n, idx, r);
 }
 
+static void
+find_register(void *ctx, const struct tt_expr *e)
+{
+  *(bool *)ctx |= e->kind == TT_LOAD && e->tensor->role == TT_LOCAL &&
+                  e->tensor->scope == TT_REGISTER;
+}
+
+/* Sums that leave registers through arithmetic for places that lie apart: the
+ * arithmetic is done for all lanes.  NULL: it is something else. */
+static const struct tt_expr *
+scattered_value(const struct vec *v, const struct piece *p,
+                const struct tt_stmt *s)
+{
+  enum tt_dtype t = s->tensor->dtype;
+  bool sums = false;
+  tt_expr_visit(s->value, find_register, &sums);
+  if (!sums || p->lanes == 1 || s->value->kind == TT_LOAD ||
+      s->tensor->role == TT_LOCAL || t == TT_F16 || t == TT_BF16 ||
+      t == TT_BOOL)
+    return NULL;
+  const struct tt_expr *guard = NULL, *r = tt_vec_expr(v, p, s->value, &guard);
+  return r && r->type.lanes == p->lanes ? r : NULL;
+}
+
+/* t = value; target[lane] = t[lane] */
+static const struct tt_stmt *
+scatter(const struct vec *v, const struct piece *p, const struct tt_stmt *s,
+        const struct tt_expr *value)
+{
+  struct tt_arena *arena = v->arena;
+  struct tt_tensor *t = TT_NEW(arena, struct tt_tensor);
+  *t = (struct tt_tensor){.name =
+                              tt_arena_printf(arena, "%s_v", s->tensor->name),
+                          .dtype = s->tensor->dtype,
+                          .role = TT_LOCAL,
+                          .scope = TT_REGISTER,
+                          .ndim = 1,
+                          .dims = {p->lanes},
+                          .id = -1};
+  const struct tt_expr *all = tt_ramp(arena, tt_idx(arena, 0), 1, p->lanes);
+  const struct tt_expr *lane =
+      tt_isub(arena, tt_var_ref(arena, v->var), p->base);
+  const struct tt_stmt *parts[2];
+  parts[0] = tt_store(arena, t, 1, &all, value);
+  parts[1] = by_lane(
+      v, p,
+      tt_store(arena, s->tensor, s->nidx, s->idx, tt_load(arena, t, 1, &lane)));
+  return tt_alloc_stmt(arena, t, tt_seq(arena, 2, parts));
+}
+
 static const struct tt_stmt *
 store_piece(const struct vec *v, const struct piece *p, const struct tt_stmt *s)
 {
@@ -153,7 +203,8 @@ store_piece(const struct vec *v, const struct piece *p, const struct tt_stmt *s)
     all = all ? tt_binary(v->arena, TT_AND, all, more) : more;
     value = tt_expr_rewrite(v->arena, value, take_branch, (void *)guard);
   }
-  return by_lane(v, p, s);
+  value = scattered_value(v, p, s);
+  return value ? scatter(v, p, s, value) : by_lane(v, p, s);
 }
 
 /* ---- statements ------------------------------------------------------- */
@@ -270,7 +321,8 @@ find_useful(void *ctx, const struct tt_stmt *s)
   if (s->kind != TT_STORE || u->found)
     return;
   const struct tt_expr *guard = NULL;
-  u->found = vector_store(&u->vec, &u->piece, s, s->value, &guard) || guard;
+  u->found = vector_store(&u->vec, &u->piece, s, s->value, &guard) || guard ||
+             scattered_value(&u->vec, &u->piece, s);
 }
 
 static void

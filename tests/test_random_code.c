@@ -175,12 +175,99 @@ what_failed_once(void **state)
     check_pairs(seeds[i], 1);
 }
 
+/* Y[k,x] = relu?(sum[c](W[c,k] * X[c,x])): vectors along k, whose lanes lie
+ * apart in Y, in tiles of `rows`. */
+static struct tt_schedule *
+stored_across(struct tt_arena *ar, enum tt_dtype t, int lanes, int rows,
+              bool finished)
+{
+  enum { K = 37, X = 25, C = 5 };
+  struct tt_program *p = tt_program_new(ar, "across");
+  struct tt_tensor *w =
+      tt_program_tensor(p, "W", TT_INPUT, t, 2, (int64_t[]){C, K});
+  struct tt_tensor *x =
+      tt_program_tensor(p, "X", TT_INPUT, t, 2, (int64_t[]){C, X});
+  struct tt_tensor *sum = tt_program_tensor(
+      p, "S", finished ? TT_TEMP : TT_OUTPUT, t, 2, (int64_t[]){K, X});
+  const struct tt_var *vk = tt_program_var(p, "k", K),
+                      *vx = tt_program_var(p, "x", X),
+                      *vc = tt_program_var(p, "c", C);
+  const struct tt_expr *k = tt_var_ref(ar, vk), *i = tt_var_ref(ar, vx),
+                       *c = tt_var_ref(ar, vc);
+  tt_program_stage(
+      p, sum, (const struct tt_var *[]){vk, vx}, TT_RED_SUM, 1, &vc,
+      tt_binary(ar, TT_MUL, tt_load(ar, w, 2, (const struct tt_expr *[]){c, k}),
+                tt_load(ar, x, 2, (const struct tt_expr *[]){c, i})),
+      NULL);
+  if (finished) {
+    struct tt_tensor *out =
+        tt_program_tensor(p, "Y", TT_OUTPUT, t, 2, (int64_t[]){K, X});
+    const struct tt_var *ok = tt_program_var(p, "k", K),
+                        *ox = tt_program_var(p, "x", X);
+    const struct tt_expr *at[] = {tt_var_ref(ar, ok), tt_var_ref(ar, ox)};
+    tt_program_stage(
+        p, out, (const struct tt_var *[]){ok, ox}, TT_RED_NONE, 0, NULL,
+        tt_binary(ar, TT_MAX, tt_load(ar, sum, 2, at), tt_zero(ar, t)), NULL);
+  }
+  struct tt_schedule *s = tt_schedule_new(ar, p, false);
+  int kr = tt_split(s, 0, 0, 2 * lanes, "kr", TT_TAIL_PEEL);
+  int xr = tt_split(s, 0, 1, rows, "xr", TT_TAIL_PEEL);
+  int ko = tt_find_loop(s, 0, "k"), xo = tt_find_loop(s, 0, "x"),
+      co = tt_find_loop(s, 0, "c");
+  assert_true(tt_reorder(s, 0, 5, (int[]){ko, xo, co, xr, kr}));
+  assert_true(tt_cache_write(s, 0, xo));
+  assert_true(tt_unroll(s, 0, xr) && tt_vectorize(s, 0, kr, lanes));
+  assert_true(!finished || tt_finish(s, 1, 0));
+  return s;
+}
+
+static void
+lanes_are_stored_across(void **state)
+{
+  (void)state;
+  static const enum tt_dtype types[] = {TT_F32, TT_I32, TT_F64};
+  for (int lanes = 4; lanes <= 16; lanes *= 2) {
+    struct tt_arena *ar = tt_arena_new();
+    struct exec_case cases[64];
+    struct tt_nest *nest = TT_ARRAY(ar, struct tt_nest, 64);
+    int n = 0, transposed = 0;
+    for (int rows = 2; rows <= 9; rows++)
+      for (int t = 0; t < 3; t++) {
+        struct tt_schedule *s =
+            stored_across(ar, types[t], lanes, rows, (rows + t) % 2);
+        const char *error = NULL;
+        assert_true(tt_schedule_lower(ar, s, &nest[n], &error));
+        struct exec_case *c = &cases[n];
+        *c = (struct exec_case){.nest = &nest[n]};
+        c->options = (struct tt_codegen_options){
+            .verify_each = true, .vector_bytes = 4 * lanes, .name = "f"};
+        struct tt_sb text = {0};
+        struct tt_code_sizes sizes;
+        assert_null(tt_codegen_c(ar, &nest[n], &c->options, &sizes, &text));
+        transposed += strstr(tt_sb_str(&text), "put_rows_") != NULL;
+        tt_sb_free(&text);
+        c->in = c->want = tt_values_new();
+        tt_values_random(c->in, s->program, (uint64_t)n);
+        assert_null(tt_interpret_program(s->program, c->want));
+        n++;
+      }
+    const char *error = exec_c(ar, n, cases, 0, NULL);
+    if (error)
+      fail_msg("%d lanes: %s", lanes, error);
+    assert_int_equal(transposed, 12); /* 4 to 9 rows of 4-byte elements */
+    for (int i = 0; i < n; i++)
+      tt_values_free(cases[i].in);
+    tt_arena_free(ar);
+  }
+}
+
 int
 main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(random_code_keeps_results),
       cmocka_unit_test(what_failed_once),
+      cmocka_unit_test(lanes_are_stored_across),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -256,7 +256,7 @@ lanes_are_stored_across(void **state)
     const char *error = exec_c(ar, n, cases, 0, NULL);
     if (error)
       fail_msg("%d lanes: %s", lanes, error);
-    assert_int_equal(transposed, 12); /* 4 to 9 rows of 4-byte elements */
+    assert_true(transposed >= 12); /* 4 to 9 rows of 4-byte elements */
     for (int i = 0; i < n; i++)
       tt_values_free(cases[i].in);
     tt_arena_free(ar);

@@ -351,7 +351,9 @@ packs(const struct tt_rules *r, const struct tt_rule *rule,
   /* A row that is read along the reduction is a stream already. */
   if (v == 0 && rule->kaxis >= 0 && a->stride[rule->kaxis] == 1)
     return false;
-  return reuse >= 128 &&
+  /* Vectors are copied faster than single elements, and a use of an element
+   * gives work for a whole vector. */
+  return reuse >= (v == 0 ? 512 : 128) &&
          tt_tensor_size(a->tensor) * tt_dtype_bytes(a->tensor->dtype) >
              r->target.l2 / 2;
 }

@@ -4,8 +4,13 @@ EXTRA_DIST += bench/README.md bench/run bench/table bench/dnnl.c bench/roof.c \
 bench_works = bench/work/conv_nchw.te bench/work/conv_nhwc.te \
 	bench/work/conv_s8.te bench/work/gemm_u8s8.te \
 	bench/work/winograd23.te bench/work/winograd43.te
-EXTRA_PROGRAMS = bench/bench
+EXTRA_PROGRAMS = bench/bench bench/models
 bench_bench_SOURCES = bench/bench.c
+# make bench/models && bench/models examples/matmul.te HISTORY.db
+bench_models_SOURCES = bench/models.c
+bench_models_LDADD = tuner/libtuner.a frontend/libfrontend.a \
+	codegen/libcodegen.a schedule/libschedule.a runtime/libruntime.a \
+	ir/libir.a $(XGBOOST_LIBS) $(CBLAS_LIBS) $(SQLITE_LIBS)
 CLEANFILES += $(EXTRA_PROGRAMS) bench/results.tsv
 
 # make bench BENCHFLAGS='--group=resnet-nchw --time=30'

@@ -148,7 +148,13 @@ TESTS += tests/test_search
 tests_test_search_SOURCES = tests/test_search.c
 tests_test_search_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_search_LDADD = tuner/libtuner.a ir/libir.a $(CMOCKA_LIBS) \
-	$(XGBOOST_LIBS)
+	$(XGBOOST_LIBS) $(CBLAS_LIBS)
+check_PROGRAMS += tests/test_models
+TESTS += tests/test_models
+tests_test_models_SOURCES = tests/test_models.c
+tests_test_models_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_models_LDADD = tuner/libtuner.a ir/libir.a $(CMOCKA_LIBS) \
+	$(XGBOOST_LIBS) $(CBLAS_LIBS)
 check_PROGRAMS += tests/test_features
 TESTS += tests/test_features
 tests_test_features_SOURCES = tests/test_features.c \
@@ -165,7 +171,7 @@ tests_test_tune_SOURCES = tests/test_tune.c \
 tests_test_tune_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) $(SQLITE_CFLAGS)
 tests_test_tune_LDADD = tuner/libtuner.a frontend/libfrontend.a \
 	codegen/libcodegen.a schedule/libschedule.a runtime/libruntime.a \
-	ir/libir.a $(CMOCKA_LIBS) $(XGBOOST_LIBS) $(SQLITE_LIBS)
+	ir/libir.a $(CMOCKA_LIBS) $(XGBOOST_LIBS) $(CBLAS_LIBS) $(SQLITE_LIBS)
 endif
 
 # ---- the frontend

@@ -53,12 +53,20 @@ product(struct tt_arena *arena, int64_t n, const char *const names[6])
 float *
 features_of(struct tt_arena *arena, const struct tt_schedule *s)
 {
-  float *row = TT_ARRAY(arena, float, (size_t)tt_features_width());
+  return features_of_kind(arena, s, TT_FEATURES_RELATION);
+}
 
-  for (int i = 0; i < tt_features_width(); i++)
+float *
+features_of_kind(struct tt_arena *arena, const struct tt_schedule *s,
+                 enum tt_features_kind kind)
+{
+  int width = tt_features_width(kind, NULL);
+  float *row = TT_ARRAY(arena, float, (size_t)width);
+
+  for (int i = 0; i < width; i++)
     row[i] = NAN; /* every entry must be written */
-  tt_features(s, &product_target, row);
-  for (int i = 0; i < tt_features_width(); i++)
+  tt_features(kind, s, &product_target, NULL, NULL, row);
+  for (int i = 0; i < width; i++)
     if (!isfinite(row[i]))
       fail_msg("feature %d is not finite", i);
   return row;

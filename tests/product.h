@@ -2,7 +2,7 @@
 #ifndef TT_TESTS_PRODUCT_H
 #define TT_TESTS_PRODUCT_H
 
-#include "schedule/schedule.h"
+#include "tuner/features.h"
 
 extern const struct tt_target_model product_target;
 
@@ -13,8 +13,10 @@ extern const char *const product_names[6];
 struct tt_program *product(struct tt_arena *, int64_t n,
                            const char *const names[6]);
 
-/* The features for product_target, in the arena; the test fails unless all of
- * them are finite. */
+/* The features for product_target, in the arena, TT_FEATURES_RELATION or
+ * others; the test fails unless all of them are finite. */
 float *features_of(struct tt_arena *, const struct tt_schedule *);
+float *features_of_kind(struct tt_arena *, const struct tt_schedule *,
+                        enum tt_features_kind);
 
 #endif

@@ -100,7 +100,9 @@ tiled(struct tt_arena *arena, struct tt_program *p, int64_t mr, bool pack)
 static bool
 same_row(const float *a, const float *b)
 {
-  return memcmp(a, b, (size_t)tt_features_width() * sizeof *a) == 0;
+  int width = tt_features_width(TT_FEATURES_RELATION, NULL);
+
+  return memcmp(a, b, (size_t)width * sizeof *a) == 0;
 }
 
 static void
@@ -116,6 +118,75 @@ test_features_tell_schedules_apart(void **state)
   assert_false(same_row(six, features_of(arena, tiled(arena, p, 6, true))));
   /* Names and places in memory do not matter. */
   assert_true(same_row(six, features_of(arena, tiled(arena, p, 6, false))));
+}
+
+static void
+test_kinds_of_features(void **state)
+{
+  static const enum tt_features_kind kinds[] = {
+      TT_FEATURES_RELATION, TT_FEATURES_CONTEXT, TT_FEATURES_TREE};
+  struct tt_arena *arena = *state;
+  struct tt_program *p = product(arena, 192, product_names);
+
+  for (int i = 0; i < 3; i++) {
+    size_t width = (size_t)tt_features_width(kinds[i], NULL);
+    float *six = features_of_kind(arena, tiled(arena, p, 6, false), kinds[i]);
+    float *four = features_of_kind(arena, tiled(arena, p, 4, false), kinds[i]);
+    float *packed = features_of_kind(arena, tiled(arena, p, 6, true), kinds[i]);
+    assert_memory_not_equal(six, four, width * sizeof *six);
+    assert_memory_not_equal(six, packed, width * sizeof *six);
+  }
+}
+
+/* Knobs: factors as logarithms, choices as they are numbered. */
+static void
+test_features_of_a_configuration(void **state)
+{
+  static int64_t factors[3] = {1, 3, 7}, choices[2] = {0, 1};
+  struct tt_knob knobs[2] = {{"f", TT_KNOB_FACTOR, 3, factors},
+                             {"c", TT_KNOB_CHOICE, 2, choices}};
+  struct tt_space space = {.nknobs = 2, .knobs = knobs};
+  static const int config[2] = {2, 1};
+  float row[2];
+
+  (void)state;
+  assert_int_equal(tt_features_width(TT_FEATURES_CONFIG, &space), 2);
+  tt_features(TT_FEATURES_CONFIG, NULL, NULL, &space, config, row);
+  assert_true(row[0] == 3 && row[1] == 1);
+  tt_features(TT_FEATURES_CONFIG, NULL, NULL, &space, NULL, row);
+  assert_true(isnan(row[0]) && isnan(row[1]));
+  space.nknobs = 0; /* a space of one */
+  assert_int_equal(tt_features_width(TT_FEATURES_CONFIG, &space), 1);
+  tt_features(TT_FEATURES_CONFIG, NULL, NULL, &space, config, row);
+  assert_true(row[0] == 0);
+}
+
+static int
+parent_of(const float *row, int i)
+{
+  return (int)row[1 + i * TT_TREE_NODE];
+}
+
+/* A stage inside of another's loop hangs below it. */
+static void
+test_tree_of_loops(void **state)
+{
+  struct tt_arena *arena = *state;
+  struct tt_schedule *s = tt_schedule_new(arena, pair(arena), false);
+  float *row = features_of_kind(arena, s, TT_FEATURES_TREE);
+  int inner;
+
+  assert_true(row[0] == 2);
+  assert_int_equal(parent_of(row, 0), -1);
+  assert_int_equal(parent_of(row, 1), -1);
+  inner = tt_split(s, 1, tt_find_loop(s, 1, "j"), 16, "ji", TT_TAIL_PEEL);
+  assert_true(inner >= 0);
+  assert_true(tt_compute_at(s, 0, 1, s->stages[1].loops[inner].other));
+  row = features_of_kind(arena, s, TT_FEATURES_TREE);
+  assert_true(row[0] == 3); /* j, ji, i */
+  assert_int_equal(parent_of(row, 0), -1);
+  assert_int_equal(parent_of(row, 1), 0);
+  assert_int_equal(parent_of(row, 2), 0);
 }
 
 static void
@@ -259,6 +330,8 @@ test_features_of_random_schedules(void **state)
     for (int tries = 0; tries <= 40; tries += 20) {
       struct tt_schedule *s = tt_random_schedule(arena, p, seed, tries, false);
       features_of(arena, s);
+      features_of_kind(arena, s, TT_FEATURES_CONTEXT);
+      features_of_kind(arena, s, TT_FEATURES_TREE);
       assert_true(tt_code_copies(s) >= 1);
     }
     tt_arena_free(arena);
@@ -272,6 +345,9 @@ main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
   const struct CMUnitTest tests[] = {
       TEST(test_features_tell_schedules_apart),
+      TEST(test_kinds_of_features),
+      TEST(test_features_of_a_configuration),
+      TEST(test_tree_of_loops),
       TEST(test_context_of_a_product),
       TEST(test_context_of_fused_loops),
       TEST(test_code_of_remainders),

@@ -92,8 +92,8 @@ test_choices(void **state)
                   "--model=none", "--dump=loops", "--progress=json"));
   assert_int_equal(o.std, TT_STD_C99);
   assert_int_equal(o.workspace, TT_WS_ARG);
-  assert_int_equal(o.search, 1);
-  assert_int_equal(o.model, 1);
+  assert_int_equal(o.search, 2);
+  assert_int_equal(o.model, 2);
   assert_int_equal(o.dump, TT_DUMP_LOOPS);
   assert_int_equal(o.progress, TT_PROGRESS_JSON);
 }

@@ -32,7 +32,7 @@ test_gbt_learns_an_order(void **state)
   const char *error = NULL;
   unsigned seed = 7;
   int right = 0, pairs = 0;
-  struct tt_cost_model *m = tt_gbt_new(1, 1, &error);
+  struct tt_cost_model *m = tt_gbt_new(TT_RANK, 1, 1, &error);
 
   (void)state;
   for (int i = 0; i < N; i++) {
@@ -50,7 +50,7 @@ test_gbt_learns_an_order(void **state)
   assert_true(right > pairs * 0.8);
   /* The same seed and data give the same scores. */
   m->ops->free(m);
-  m = tt_gbt_new(1, 1, &error);
+  m = tt_gbt_new(TT_RANK, 1, 1, &error);
   assert_true(m->ops->fit(m, 200, W, rows, labels, &error));
   assert_true(m->ops->predict(m, N, W, rows, again, &error));
   assert_memory_equal(scores, again, sizeof scores);
@@ -77,7 +77,7 @@ test_gbt_odd_data(void **state)
   const float constant[4] = {1, 1, 1, 1}, failures[4] = {0, 0, 0, 0};
   const float odd[4] = {NAN, 1, 0.5, INFINITY}, good[4] = {1, 0, 0.5, 0.25};
   const char *error = NULL;
-  struct tt_cost_model *m = tt_gbt_new(1, 3, &error);
+  struct tt_cost_model *m = tt_gbt_new(TT_RANK, 1, 3, &error);
   float score;
 
   (void)state;
@@ -136,26 +136,28 @@ synthetic(void)
 }
 
 enum { TRIALS = 128, BATCH = 16 };
+enum kind { RANDOM, ANNEAL, GENETIC };
 
 /* The best cost after TRIALS trials; no configuration may come twice. */
 static double
-search(uint64_t seed, bool anneal, int *configs)
+search(uint64_t seed, enum kind kind, int *configs)
 {
   static float rows[TRIALS * (KNOBS + 1)], labels[TRIALS];
   const char *error = NULL;
   struct tt_search_space space = synthetic();
   struct tt_searcher *s = tt_searcher_new(&space, &tt_search_defaults, seed);
-  struct tt_cost_model *m = tt_gbt_new(1, (unsigned)seed, &error);
+  struct tt_cost_model *m = tt_gbt_new(TT_RANK, 1, (unsigned)seed, &error);
   double best = INFINITY, cost[TRIALS];
   int seeds[KNOBS] = {0}, got;
 
   for (int n = 0; n < TRIALS; n += got) {
     int *out = configs + n * KNOBS;
-    if (n > 0 && anneal) {
+    if (n > 0 && kind != RANDOM) {
       for (int i = 0; i < n; i++)
         labels[i] = (float)(best / cost[i]);
       assert_true(m->ops->fit(m, n, KNOBS + 1, rows, labels, &error));
-      got = tt_search_anneal(s, m, 1, seeds, BATCH, out, &error);
+      got = (kind == ANNEAL ? tt_search_anneal : tt_search_genetic)(
+          s, m, 1, seeds, BATCH, out, &error);
     } else {
       got = tt_search_random(s, BATCH, out);
     }
@@ -180,19 +182,20 @@ search(uint64_t seed, bool anneal, int *configs)
 }
 
 static void
-test_annealing_beats_random(void **state)
+test_learning_beats_random(void **state)
 {
   static int configs[TRIALS * KNOBS];
-  double learned = 0, blind = 0;
+  double above[3] = {0};
 
   (void)state;
-  for (uint64_t seed = 1; seed <= 3; seed++) {
-    learned += search(seed, true, configs) - 1;
-    blind += search(seed, false, configs) - 1;
-  }
+  for (uint64_t seed = 1; seed <= 3; seed++)
+    for (int k = RANDOM; k <= GENETIC; k++)
+      above[k] += search(seed, (enum kind)k, configs) - 1;
   /* How far above the best possible: less than half as far. */
-  if (!(learned < 0.5 * blind))
-    fail_msg("annealing %g, random %g", learned / 3, blind / 3);
+  if (!(above[ANNEAL] < 0.5 * above[RANDOM] &&
+        above[GENETIC] < 0.5 * above[RANDOM]))
+    fail_msg("annealing %g, genetic %g, random %g", above[ANNEAL] / 3,
+             above[GENETIC] / 3, above[RANDOM] / 3);
 }
 
 static void
@@ -201,11 +204,13 @@ test_search_is_a_function_of_its_seed(void **state)
   static int a[TRIALS * KNOBS], b[TRIALS * KNOBS];
 
   (void)state;
-  search(5, true, a);
-  search(5, true, b);
-  assert_memory_equal(a, b, sizeof a);
-  search(6, true, b);
-  assert_memory_not_equal(a, b, sizeof a);
+  for (int k = RANDOM; k <= GENETIC; k++) {
+    search(5, (enum kind)k, a);
+    search(5, (enum kind)k, b);
+    assert_memory_equal(a, b, sizeof a);
+    search(6, (enum kind)k, b);
+    assert_memory_not_equal(a, b, sizeof a);
+  }
 }
 
 static bool
@@ -216,8 +221,11 @@ even_only(void *ctx, const int *c, float *row)
   return (c[0] + c[1]) % 2 == 0;
 }
 
+typedef int propose_fn(struct tt_searcher *, struct tt_cost_model *, int,
+                       const int *, int, int *, const char **);
+
 static void
-test_search_exhausts_a_space(void **state)
+check_exhausts(propose_fn *propose)
 {
   static const int small[2] = {4, 5};
   static const bool order[2] = {true, false};
@@ -228,14 +236,15 @@ test_search_exhausts_a_space(void **state)
   bool seen[4][5] = {{false}};
   const char *error = NULL;
   float rows[4] = {0, 1, 2, 3}, labels[4] = {1, 0.5, 0.25, 0};
-  struct tt_cost_model *m = tt_gbt_new(1, 1, &error);
+  struct tt_cost_model *m = tt_gbt_new(TT_RANK, 1, 1, &error);
 
-  (void)state;
   tt_searcher_know(s, known);
   assert_true(m->ops->fit(m, 4, 1, rows, labels, &error));
-  n = tt_search_anneal(s, m, 1, known, 6, out, &error);
+  n = propose(s, m, 1, known, 4, out, &error);
+  assert_int_equal(n, 4);
+  n += propose(s, NULL, 1, known, 2, out + 2 * n, &error);
   assert_int_equal(n, 6);
-  n += tt_search_random(s, 26, out + 2 * n);
+  n += propose(s, m, 1, known, 26, out + 2 * n, &error);
   assert_int_equal(n, 9); /* ten are legal, one was known */
   for (int i = 0; i < n; i++) {
     assert_int_equal((out[2 * i] + out[2 * i + 1]) % 2, 0);
@@ -244,10 +253,53 @@ test_search_exhausts_a_space(void **state)
   }
   assert_false(seen[0][0]);
   assert_int_equal(tt_search_random(s, 4, out), 0);
-  assert_int_equal(tt_search_anneal(s, m, 1, known, 4, out, &error), 0);
-  assert_int_equal(tt_search_anneal(s, NULL, 1, known, 4, out, &error), 0);
+  assert_int_equal(propose(s, m, 1, known, 4, out, &error), 0);
+  assert_int_equal(propose(s, NULL, 1, known, 4, out, &error), 0);
   tt_searcher_free(s);
   m->ops->free(m);
+}
+
+static void
+test_search_exhausts_a_space(void **state)
+{
+  (void)state;
+  check_exhausts(tt_search_anneal);
+  check_exhausts(tt_search_genetic);
+}
+
+/* A score that ties, is not a number, or says the same of all. */
+static bool
+odd_predict(struct tt_cost_model *m, int n, int width, const float *rows,
+            float *scores, const char **error)
+{
+  (void)m, (void)width, (void)error;
+  for (int i = 0; i < n; i++)
+    scores[i] = rows[i * (KNOBS + 1)] < 4 ? NAN : 1;
+  return true;
+}
+
+static void
+test_search_by_odd_scores(void **state)
+{
+  static const struct tt_cost_ops ops = {"odd", NULL, odd_predict, NULL};
+  struct tt_cost_model odd = {&ops};
+  struct tt_search_space space = synthetic();
+  propose_fn *const kinds[2] = {tt_search_anneal, tt_search_genetic};
+  const char *error = NULL;
+
+  (void)state;
+  for (int k = 0; k < 2; k++) {
+    struct tt_searcher *s = tt_searcher_new(&space, &tt_search_defaults, 1);
+    int out[96 * KNOBS], seeds[KNOBS] = {0};
+    for (int batch = 0; batch < 3; batch++)
+      assert_int_equal(
+          kinds[k](s, &odd, 1, seeds, 32, out + 32 * batch * KNOBS, &error),
+          32);
+    for (int i = 0; i < 96; i++)
+      for (int j = 0; j < i; j++)
+        assert_memory_not_equal(out + i * KNOBS, out + j * KNOBS, sizeof seeds);
+    tt_searcher_free(s);
+  }
 }
 
 static bool
@@ -330,9 +382,10 @@ main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_gbt_learns_an_order),
       cmocka_unit_test(test_gbt_odd_data),
-      cmocka_unit_test(test_annealing_beats_random),
+      cmocka_unit_test(test_learning_beats_random),
       cmocka_unit_test(test_search_is_a_function_of_its_seed),
       cmocka_unit_test(test_search_exhausts_a_space),
+      cmocka_unit_test(test_search_by_odd_scores),
       cmocka_unit_test(test_search_finds_the_one_legal),
       cmocka_unit_test(test_search_asks_whether_it_is_news),
       cmocka_unit_test(test_search_without_knobs),

@@ -142,10 +142,30 @@ test_tune_searches_and_models(void **state)
   assert_int_equal(tune(b).status, TT_TUNED);
   assert_int_equal(fake.measured, 64);
   fake_forget();
-  b->o.search = TT_SEARCH_ANNEAL;
-  b->o.model = TT_MODEL_NONE;
-  assert_int_equal(tune(b).status, TT_TUNED);
-  assert_int_equal(fake.measured, 64);
+  for (int search = TT_SEARCH_ANNEAL; search <= TT_SEARCH_GENETIC; search++)
+    for (int model = TT_MODEL_GBT; model <= TT_MODEL_NONE; model++) {
+      fake_forget();
+      b->o.search = (enum tt_search)search;
+      b->o.model = (enum tt_model)model;
+      assert_int_equal(tune(b).status, TT_TUNED);
+      assert_int_equal(fake.measured, 64);
+    }
+}
+
+static void
+test_tune_with_other_models(void **state)
+{
+  struct bed *b = *state;
+
+  for (int f = TT_FEATURES_RELATION; f <= TT_FEATURES_CONFIG; f++)
+    for (int a = TT_MEAN; a <= TT_UPPER_BOUND; a++) {
+      fake_forget();
+      b->o.objective = f == TT_FEATURES_CONTEXT ? TT_REGRESSION : TT_RANK;
+      b->o.features = (enum tt_features_kind)f;
+      b->o.acquisition = (enum tt_acquisition)a;
+      assert_int_equal(tune(b).status, TT_TUNED);
+      assert_int_equal(fake.measured, 64);
+    }
 }
 
 static void
@@ -478,6 +498,7 @@ main(void)
       LOOP(test_tune),
       LOOP(test_tune_is_a_function_of_its_seed),
       LOOP(test_tune_searches_and_models),
+      LOOP(test_tune_with_other_models),
       LOOP(test_tune_without_trials),
       LOOP(test_tune_exhausts_a_space),
       LOOP(test_tune_interrupted),

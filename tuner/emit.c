@@ -216,9 +216,13 @@ dump_loops(const struct tt_job *job, struct tt_sb *sb)
 static void
 dump_features(const struct tt_job *job, struct tt_sb *sb)
 {
-  int width = tt_features_width();
+  enum tt_features_kind kind =
+      job->options->model == TT_MODEL_TREEGRU
+          ? TT_FEATURES_TREE
+          : (enum tt_features_kind)job->options->features;
+  int width = tt_features_width(kind, NULL);
   float *row = TT_ARRAY(job->arena, float, (size_t)width);
-  tt_features(job->schedule, &job->model, row);
+  tt_features(kind, job->schedule, &job->model, NULL, NULL, row);
   for (int i = 0; i < width; i++)
     tt_sb_printf(sb, "%d %.6g\n", i, (double)row[i]);
 }

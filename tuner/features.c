@@ -1,10 +1,10 @@
-/* The feature vector of a schedule: numbers about the whole of it, the loop
- * context of its dearest stage flattened, and context relations over all
- * loops of all stages.
+/* The rows of a schedule that are vectors: numbers about the whole of it with
+ * context relations over all loops of all stages, or with the loop context of
+ * its dearest stage flattened; or its knobs.
  *
- * Invariant: a row has tt_features_width() finite floats whatever the
- * program, and an entry means the same for every program, so that a model
- * may learn from several.  Quantities are taken as sign(x) log2(|x| + 1).
+ * Invariant: save for knobs, a row has finite floats whatever the program,
+ * and an entry means the same for every program, so that a model may learn
+ * from several.  Quantities are taken as sign(x) log2(|x| + 1).
  */
 #include "config.h"
 #include "tuner/features.h"
@@ -12,15 +12,15 @@
 #include <math.h>
 #include <string.h>
 
-#include "tuner/context.h"
+#include "tuner/feature_parts.h"
 
 enum {
-  LOOPS = 12,  /* innermost loops in the flattened context */
-  BUFFERS = 3, /* the write and two reads */
-  LEVELS = 3,  /* caches */
-  KINDS = 4,   /* of loops */
-  BETAS = 8,   /* thresholds of a context relation */
-  RELATED = 4  /* features related to the memory touched */
+  LOOPS = 12, /* innermost loops in the flattened context */
+  BUFFERS = TT_BUFFERS,
+  LEVELS = 3, /* caches */
+  KINDS = 5,  /* of loops */
+  BETAS = 8,  /* thresholds of a context relation */
+  RELATED = 4 /* features related to the memory touched */
 };
 
 /* ---- the row ----------------------------------------------------------- */
@@ -82,22 +82,32 @@ enum {
   CONTEXT_AT = GLOBALS,
   RELATION_AT = CONTEXT_AT + LOOPS * LOOP_WIDTH,
   RELATION_GROUPS = BUFFERS + 1, /* of the dearest stage, and all */
-  WIDTH = RELATION_AT + RELATION_GROUPS * RELATED * BETAS
+  WIDTH = RELATION_AT + RELATION_GROUPS * RELATED * BETAS,
+  RELATION_WIDTH = GLOBALS + WIDTH - RELATION_AT,
+  CONTEXT_WIDTH = RELATION_AT
 };
 
 /* Bytes touched, as powers of two. */
 static const float betas[BETAS] = {6, 9, 12, 14, 16, 18, 21, 24};
 
 int
-tt_features_width(void)
+tt_features_width(enum tt_features_kind kind, const struct tt_space *space)
 {
-  return WIDTH;
+  switch (kind) {
+  case TT_FEATURES_RELATION:
+    return RELATION_WIDTH;
+  case TT_FEATURES_CONTEXT:
+    return CONTEXT_WIDTH;
+  case TT_FEATURES_CONFIG:
+    return space->nknobs > 0 ? space->nknobs : 1;
+  case TT_FEATURES_TREE:
+    return TT_TREE_WIDTH;
+  }
+  return 0;
 }
 
-/* log2(x + 1) for x >= 0, exact at x = 2^n - 1 and monotonic: a parabola
- * between the powers of two. */
-static float
-lg(float x)
+float
+tt_lg(float x)
 {
   union {
     float f;
@@ -109,22 +119,13 @@ lg(float x)
   return (float)e + (-v.f / 3 + 2) * v.f - 5.0f / 3;
 }
 
-static float
-slg(float x)
+float
+tt_slg(float x)
 {
-  return x < 0 ? -lg(-x) : lg(x);
+  return x < 0 ? -tt_lg(-x) : tt_lg(x);
 }
 
 /* ---- one stage --------------------------------------------------------- */
-
-/* What every depth d of the nest touches: loops d.. are inside. */
-struct depths {
-  float inside[TT_MAX_LOOPS + 1];  /* product of extents */
-  float outside[TT_MAX_LOOPS + 1]; /* including the outer nests */
-  float elements[TT_MAX_LOOPS + 1][TT_CTX_ACCESSES];
-  float bytes[TT_MAX_LOOPS + 1][TT_CTX_ACCESSES];
-  float total[TT_MAX_LOOPS + 1]; /* bytes of all accesses */
-};
 
 /* Bytes that `elements` in runs of `run` occupy in lines of 64 bytes. */
 static float
@@ -136,8 +137,8 @@ line_bytes(float elements, float run, float bytes)
   return fmaxf(whole, lines);
 }
 
-static void
-fill_depths(const struct tt_context *c, struct depths *d)
+void
+tt_depths_fill(const struct tt_context *c, struct tt_depths *d)
 {
   struct tt_ctx_cover cover;
   float run;
@@ -167,7 +168,7 @@ fill_depths(const struct tt_context *c, struct depths *d)
 
 /* The outermost depth whose data fit in `size` bytes. */
 static int
-fit_depth(const struct tt_context *c, const struct depths *d, int64_t size)
+fit_depth(const struct tt_context *c, const struct tt_depths *d, int64_t size)
 {
   int i = c->n;
 
@@ -179,7 +180,7 @@ fit_depth(const struct tt_context *c, const struct depths *d, int64_t size)
 /* Bytes that access j moves into a cache which holds the nest from `depth`
  * inwards: loops right outside that do not move it leave it there. */
 static float
-traffic(const struct tt_context *c, const struct depths *d, int depth, int j)
+traffic(const struct tt_context *c, const struct tt_depths *d, int depth, int j)
 {
   float moved = d->bytes[depth][j];
   bool stays = true;
@@ -208,7 +209,8 @@ struct totals {
 };
 
 static void
-add_caches(const struct tt_context *c, const struct depths *d, struct totals *t)
+add_caches(const struct tt_context *c, const struct tt_depths *d,
+           struct totals *t)
 {
   for (int j = 0; j < c->naccesses; j++) {
     const struct tt_ctx_access *x = &c->accesses[j];
@@ -237,7 +239,7 @@ own_points(const struct tt_stage *s)
 
 /* Returns the operations of the stage. */
 static float
-add_stage(const struct tt_context *c, const struct depths *d,
+add_stage(const struct tt_context *c, const struct tt_depths *d,
           const int64_t *caches, struct totals *t)
 {
   float each = ops_of(&c->ops), ops = each * c->outer * d->inside[0];
@@ -268,8 +270,8 @@ put_totals(const struct totals *t, float *row)
   float ops = fmaxf(t->v[OPS], 1);
 
   for (int i = 0; i < M_POINTS; i++)
-    row[i] = lg(t->v[i]);
-  row[FILLS_PER_OP] = lg(1024 * t->v[FILLS] / ops);
+    row[i] = tt_lg(t->v[i]);
+  row[FILLS_PER_OP] = tt_lg(1024 * t->v[FILLS] / ops);
   row[OPS_VECTOR] = t->v[OPS_VECTOR] / ops;
   row[OPS_PARALLEL] = t->v[OPS_PARALLEL] / ops;
   row[RECOMPUTED] = t->v[OPS] / fmaxf(t->ideal, 1);
@@ -277,9 +279,8 @@ put_totals(const struct totals *t, float *row)
 
 /* ---- numbers about the dearest stage ----------------------------------- */
 
-/* The write and the first reads of other tensors. */
-static int
-pick_buffers(const struct tt_context *c, int pick[BUFFERS])
+int
+tt_pick_buffers(const struct tt_context *c, int pick[TT_BUFFERS])
 {
   int n = 0;
 
@@ -349,9 +350,9 @@ put_tile(const struct tt_context *c, const struct tt_target_model *t,
     /* One broadcast is live at a time; vectors are kept. */
     wide += v && tt_ctx_stride(c, &c->accesses[j], v, true) != 0 ? n : 1;
   }
-  row[M_ACCUMULATORS] = from < c->n ? lg(tile) : 0;
-  row[M_TILE_VECTORS] = lg(vectors);
-  row[M_TILE_LOADS] = lg(loads);
+  row[M_ACCUMULATORS] = from < c->n ? tt_lg(tile) : 0;
+  row[M_TILE_VECTORS] = tt_lg(vectors);
+  row[M_TILE_LOADS] = tt_lg(loads);
   row[M_PRESSURE] =
       (vectors + wide) / (float)(t->registers > 0 ? t->registers : 16);
   row[M_FITS] = row[M_PRESSURE] <= 1;
@@ -399,15 +400,15 @@ put_body(const struct tt_context *c, const struct tt_target_model *t,
         whole *= floorf(e / f) * f / e;
     }
   }
-  row[M_UNROLLED] = lg(copies);
-  row[M_BODY] = lg(copies * ops_of(&c->ops));
-  row[M_CODE] = lg(tt_ctx_copies(c));
-  row[M_INNER_TRIPS] = lg(trips);
+  row[M_UNROLLED] = tt_lg(copies);
+  row[M_BODY] = tt_lg(copies * ops_of(&c->ops));
+  row[M_CODE] = tt_lg(tt_ctx_copies(c));
+  row[M_INNER_TRIPS] = tt_lg(trips);
   row[M_TAIL] = whole;
 }
 
 static void
-put_parallel(const struct tt_context *c, const struct depths *d,
+put_parallel(const struct tt_context *c, const struct tt_depths *d,
              const struct tt_target_model *t, float *row)
 {
   float threads = (float)(t->threads > 0 ? t->threads : 1), n;
@@ -416,49 +417,49 @@ put_parallel(const struct tt_context *c, const struct depths *d,
   for (int i = 0; i < c->n; i++)
     if (c->loops[i].kind == TT_PARALLEL) {
       n = c->loops[i].extent;
-      row[M_PARALLEL] = lg(n);
+      row[M_PARALLEL] = tt_lg(n);
       row[M_BALANCE] = n / (ceilf(n / threads) * threads);
-      row[M_FORKS] = lg(d->outside[i]);
-      row[M_TASK] = lg(d->inside[i + 1]);
+      row[M_FORKS] = tt_lg(d->outside[i]);
+      row[M_TASK] = tt_lg(d->inside[i + 1]);
       return;
     }
 }
 
 static void
-put_levels(const struct tt_context *c, const struct depths *d,
+put_levels(const struct tt_context *c, const struct tt_depths *d,
            const int64_t *caches, float *row)
 {
-  int pick[BUFFERS], n = pick_buffers(c, pick), depth;
+  int pick[BUFFERS], n = tt_pick_buffers(c, pick), depth;
   float all, moved;
 
   for (int l = 0; l < LEVELS; l++) {
     depth = fit_depth(c, d, caches[l]);
-    row[M_FIT + l] = lg(d->inside[depth]);
+    row[M_FIT + l] = tt_lg(d->inside[depth]);
     all = 0;
     for (int j = 0; j < c->naccesses; j++) {
       moved = traffic(c, d, depth, j);
       all += moved;
       for (int b = 0; b < n; b++)
         if (pick[b] == j)
-          row[M_BUFFER_TRAFFIC + l * BUFFERS + b] = lg(moved);
+          row[M_BUFFER_TRAFFIC + l * BUFFERS + b] = tt_lg(moved);
     }
-    row[M_TRAFFIC + l] = lg(all);
+    row[M_TRAFFIC + l] = tt_lg(all);
   }
 }
 
 static void
-put_stage(const struct tt_context *c, const struct depths *d,
+put_stage(const struct tt_context *c, const struct tt_depths *d,
           const struct tt_target_model *t, const int64_t *caches, float *row)
 {
   const float ops[] = {c->ops.add,     c->ops.mul,     c->ops.div,
                        c->ops.special, c->ops.integer, c->ops.choice};
 
   memset(row + M_POINTS, 0, (GLOBALS - M_POINTS) * sizeof *row);
-  row[M_POINTS] = lg(d->inside[0]);
+  row[M_POINTS] = tt_lg(d->inside[0]);
   row[M_LOOPS] = (float)c->n;
   for (int i = 0; i < 6; i++)
-    row[M_ADD + i] = lg(ops[i]);
-  row[M_OUTER] = lg(c->outer);
+    row[M_ADD + i] = tt_lg(ops[i]);
+  row[M_OUTER] = tt_lg(c->outer);
   put_tile(c, t, row);
   put_vector(c, t, row);
   put_body(c, t, row);
@@ -469,26 +470,26 @@ put_stage(const struct tt_context *c, const struct depths *d,
 /* ---- the flattened loop context ---------------------------------------- */
 
 static void
-put_context(const struct tt_context *c, const struct depths *d, float *row)
+put_context(const struct tt_context *c, const struct tt_depths *d, float *row)
 {
-  int pick[BUFFERS], n = pick_buffers(c, pick);
+  int pick[BUFFERS], n = tt_pick_buffers(c, pick);
 
   memset(row + CONTEXT_AT, 0, (RELATION_AT - CONTEXT_AT) * sizeof *row);
   for (int k = 0; k < LOOPS && k < c->n; k++) {
     int i = c->n - 1 - k;
     const struct tt_ctx_loop *l = &c->loops[i];
     float *o = row + CONTEXT_AT + k * LOOP_WIDTH;
-    *o++ = lg(l->extent);
+    *o++ = tt_lg(l->extent);
     *o++ = l->reduce;
-    *o++ = lg(d->outside[i]);
-    *o++ = lg(d->inside[i]);
+    *o++ = tt_lg(d->outside[i]);
+    *o++ = tt_lg(d->inside[i]);
     o[l->kind] = 1;
     o += KINDS;
     for (int b = 0; b < n; b++, o += LOOP_BUFFER) {
       const struct tt_ctx_access *x = &c->accesses[pick[b]];
-      o[0] = slg(tt_ctx_stride(c, x, l, i >= x->cache_depth));
-      o[1] = lg(d->bytes[i][pick[b]]);
-      o[2] = lg(d->inside[i] / d->elements[i][pick[b]]);
+      o[0] = tt_slg(tt_ctx_stride(c, x, l, i >= x->cache_depth));
+      o[1] = tt_lg(d->bytes[i][pick[b]]);
+      o[2] = tt_lg(d->inside[i] / d->elements[i][pick[b]]);
     }
   }
 }
@@ -519,14 +520,14 @@ accumulate(float *group)
 }
 
 static void
-relate_access(const struct tt_context *c, const struct depths *d, int j,
+relate_access(const struct tt_context *c, const struct tt_depths *d, int j,
               float *group)
 {
   for (int i = 0; i < c->n; i++) {
-    const float related[RELATED] = {lg(d->inside[i] / d->elements[i][j]),
-                                    lg(c->loops[i].extent), lg(d->outside[i]),
-                                    lg(d->inside[i])};
-    relate(lg(d->bytes[i][j]), related, group);
+    const float related[RELATED] = {tt_lg(d->inside[i] / d->elements[i][j]),
+                                    tt_lg(c->loops[i].extent),
+                                    tt_lg(d->outside[i]), tt_lg(d->inside[i])};
+    relate(tt_lg(d->bytes[i][j]), related, group);
   }
 }
 
@@ -538,9 +539,9 @@ clear_group(float *group)
 }
 
 static void
-put_relations(const struct tt_context *c, const struct depths *d, float *row)
+put_relations(const struct tt_context *c, const struct tt_depths *d, float *row)
 {
-  int pick[BUFFERS], n = pick_buffers(c, pick);
+  int pick[BUFFERS], n = tt_pick_buffers(c, pick);
 
   for (int b = 0; b < BUFFERS; b++) {
     float *group = row + RELATION_AT + b * RELATED * BETAS;
@@ -553,37 +554,80 @@ put_relations(const struct tt_context *c, const struct depths *d, float *row)
 
 /* ---- all of it --------------------------------------------------------- */
 
-void
-tt_features(const struct tt_schedule *s, const struct tt_target_model *target,
-            float *row)
+/* The whole row; of the loops only what the kind has. */
+static void
+fill(enum tt_features_kind kind, const struct tt_schedule *s,
+     const struct tt_target_model *target, float *row)
 {
   const int64_t caches[LEVELS] = {target->l1, target->l2, target->l3};
   float *all = row + RELATION_AT + BUFFERS * RELATED * BETAS, ops;
+  bool relations = kind == TT_FEATURES_RELATION;
   struct tt_context c;
   struct totals t = {.dearest = -1};
-  struct depths d;
+  struct tt_depths d;
 
   memset(row, 0, WIDTH * sizeof *row);
   clear_group(all);
   for (int i = 0; i < s->nstages; i++) {
-    if (s->stages[i].place == TT_INLINE || s->stages[i].place == TT_FINISH) {
+    if (s->stages[i].place == TT_INLINE) {
       t.v[INLINED] += 1;
       continue;
     }
     tt_context(s, i, &c);
-    fill_depths(&c, &d);
+    tt_depths_fill(&c, &d);
     ops = add_stage(&c, &d, caches, &t);
-    for (int j = 0; j < c.naccesses; j++)
+    for (int j = 0; j < c.naccesses && relations; j++)
       relate_access(&c, &d, j, all);
     if (ops <= t.dearest)
       continue;
     t.dearest = ops;
     put_stage(&c, &d, target, caches, row);
-    put_context(&c, &d, row);
-    put_relations(&c, &d, row);
+    if (relations)
+      put_relations(&c, &d, row);
+    else
+      put_context(&c, &d, row);
   }
   accumulate(all);
   put_totals(&t, row);
+}
+
+static void
+put_knobs(const struct tt_space *space, const int *config, float *row)
+{
+  row[0] = 0; /* if there is no knob */
+  for (int i = 0; i < space->nknobs; i++) {
+    const struct tt_knob *k = &space->knobs[i];
+    row[i] = config == NULL              ? NAN
+             : k->kind == TT_KNOB_FACTOR ? tt_slg((float)k->values[config[i]])
+                                         : (float)config[i];
+  }
+}
+
+void
+tt_features(enum tt_features_kind kind, const struct tt_schedule *s,
+            const struct tt_target_model *target, const struct tt_space *space,
+            const int *config, float *row)
+{
+  float whole[WIDTH];
+
+  switch (kind) {
+  case TT_FEATURES_RELATION:
+    fill(kind, s, target, whole);
+    memcpy(row, whole, GLOBALS * sizeof *row);
+    memcpy(row + GLOBALS, whole + RELATION_AT,
+           (WIDTH - RELATION_AT) * sizeof *row);
+    break;
+  case TT_FEATURES_CONTEXT:
+    fill(kind, s, target, whole);
+    memcpy(row, whole, CONTEXT_WIDTH * sizeof *row);
+    break;
+  case TT_FEATURES_CONFIG:
+    put_knobs(space, config, row);
+    break;
+  case TT_FEATURES_TREE:
+    tt_feature_tree(s, target, row);
+    break;
+  }
 }
 
 double

@@ -1,5 +1,5 @@
-/* Gradient boosted trees by XGBoost's C API, with the pairwise rank objective
- * of section 3.2: only the order of the scores means anything.
+/* Gradient boosted trees by XGBoost's C API (section 3.2).  With the pairwise
+ * rank objective only the order of the scores means anything.
  *
  * Invariant: `booster` is NULL until a fit had at least two different labels;
  * without it every score is 0.  Every call is a fresh fit: trees are cheap
@@ -24,6 +24,7 @@ enum { ROUNDS = 60 };
 struct gbt {
   struct tt_cost_model base;
   BoosterHandle booster;
+  enum tt_objective objective;
   int threads;
   unsigned seed;
   char error[256];
@@ -50,16 +51,18 @@ static bool
 set_params(struct gbt *g, BoosterHandle b)
 {
   static const char *const fixed[][2] = {
-      {"verbosity", "0"},      {"booster", "gbtree"},
-      {"max_depth", "3"},      {"eta", "0.3"},
-      {"gamma", "0.0001"},     {"min_child_weight", "1"},
-      {"tree_method", "hist"}, {"objective", "rank:pairwise"},
-      {"max_bin", "64"}};
+      {"verbosity", "0"},      {"booster", "gbtree"}, {"max_depth", "3"},
+      {"eta", "0.3"},          {"gamma", "0.0001"},   {"min_child_weight", "1"},
+      {"tree_method", "hist"}, {"max_bin", "64"}};
   char text[32];
 
   for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
     if (XGBoosterSetParam(b, fixed[i][0], fixed[i][1]) != 0)
       return false;
+  if (XGBoosterSetParam(b, "objective",
+                        g->objective == TT_RANK ? "rank:pairwise"
+                                                : "reg:squarederror") != 0)
+    return false;
   snprintf(text, sizeof text, "%d", g->threads > 0 ? g->threads : 1);
   if (XGBoosterSetParam(b, "nthread", text) != 0)
     return false;
@@ -102,7 +105,8 @@ train(struct gbt *g, DMatrixHandle m, int n, const float *labels)
   BoosterHandle b = NULL;
 
   if (XGDMatrixSetFloatInfo(m, "label", labels, (bst_ulong)n) != 0 ||
-      XGDMatrixSetUIntInfo(m, "group", &group, 1) != 0 ||
+      (g->objective == TT_RANK &&
+       XGDMatrixSetUIntInfo(m, "group", &group, 1) != 0) ||
       XGBoosterCreate(&m, 1, &b) != 0)
     return false;
   if (!set_params(g, b))
@@ -191,7 +195,8 @@ gbt_free(struct tt_cost_model *model)
 }
 
 struct tt_cost_model *
-tt_gbt_new(int threads, unsigned seed, const char **error)
+tt_gbt_new(enum tt_objective objective, int threads, unsigned seed,
+           const char **error)
 {
   static const struct tt_cost_ops ops = {"gbt", gbt_fit, gbt_predict, gbt_free};
   struct gbt *g = tt_xmalloc(sizeof *g);
@@ -199,6 +204,7 @@ tt_gbt_new(int threads, unsigned seed, const char **error)
   (void)error;
   memset(g, 0, sizeof *g);
   g->base.ops = &ops;
+  g->objective = objective;
   g->threads = threads;
   g->seed = seed;
   return &g->base;

@@ -138,6 +138,19 @@ trial_flags(const struct tt_job *job)
                          o->threads > 1 ? " -fopenmp" : "");
 }
 
+static struct tt_search_params
+search_params(const struct tt_options *o)
+{
+  struct tt_search_params p = tt_search_defaults;
+  if (o->epsilon != TT_NOT_GIVEN)
+    p.epsilon = o->epsilon;
+  if (o->lambda != TT_NOT_GIVEN)
+    p.lambda = (int)o->lambda;
+  if (o->alpha != TT_NOT_GIVEN)
+    p.alpha = o->alpha;
+  return p;
+}
+
 static struct tt_tune_options
 tune_options(const struct tt_job *job, struct tt_history *history,
              struct tt_ui *ui)
@@ -149,6 +162,10 @@ tune_options(const struct tt_job *job, struct tt_history *history,
       .seed = (uint64_t)o->seed,
       .search = (enum tt_search)o->search,
       .model = (enum tt_model)o->model,
+      .objective = (enum tt_objective)o->objective,
+      .features = (enum tt_features_kind)o->features,
+      .acquisition = (enum tt_acquisition)o->acquisition,
+      .params = search_params(o),
       .target = job->model,
       .strict_fp = o->strict_fp,
       .retune = o->retune,

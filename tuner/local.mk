@@ -13,19 +13,22 @@ bin_PROGRAMS += tcc-tune
 tcc_tune_SOURCES = tuner/main.c
 tcc_tune_LDADD = tuner/libcli.a tuner/libtuner.a frontend/libfrontend.a \
 	codegen/libcodegen.a schedule/libschedule.a runtime/libruntime.a \
-	ir/libir.a $(XGBOOST_LIBS) $(SQLITE_LIBS)
+	ir/libir.a $(XGBOOST_LIBS) $(CBLAS_LIBS) $(SQLITE_LIBS)
 
 # The tuner: models, searches, the loop, the history.
 noinst_LIBRARIES += tuner/libtuner.a
 tuner_libtuner_a_CPPFLAGS = $(AM_CPPFLAGS) $(SQLITE_CFLAGS)
 tuner_libtuner_a_SOURCES = \
-	tuner/model.h tuner/gbt.c \
+	tuner/model.h tuner/gbt.c tuner/ensemble.c tuner/random.h \
+	tuner/treegru.h tuner/treegru.c tuner/treenet.c tuner/models.c \
 	tuner/history.h tuner/history_db.h tuner/history.c \
 	tuner/history_admin.c tuner/history_json.c tuner/hash.c \
 	tuner/measure.h tuner/measure.c tuner/outcome.c tuner/outcome.def \
 	tuner/reference.c tuner/reference.h tuner/tolerance.c tuner/tolerance.h \
 	tuner/context.c tuner/context.h tuner/features.c tuner/features.h \
-	tuner/search.c tuner/search.h tuner/search_set.c tuner/search_set.h \
+	tuner/feature_parts.h tuner/feature_tree.c \
+	tuner/search.c tuner/search.h tuner/search_ga.c tuner/search_parts.h \
+	tuner/search_set.c tuner/search_set.h \
 	tuner/trials.c tuner/trials.h tuner/recorder.c tuner/recorder.h \
 	tuner/finalists.c tuner/finalists.h \
 	tuner/tune.c tuner/tune.h

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tuner/tune.h"
+
 struct spec {
   enum tt_option_kind kind;
   size_t field;
@@ -407,6 +409,12 @@ tt_options_check(struct tt_arena *arena, const struct tt_options *o,
              "--schedule cannot be given too";
   else if (o->check && o->dump != TT_NOT_GIVEN)
     *error = "--check and --dump exclude each other";
+  else if (o->features != TT_NOT_GIVEN && o->model == TT_MODEL_TREEGRU)
+    *error = "--features is for boosted trees; a TreeGRU sees the loops "
+             "themselves";
+  else if (o->features == TT_FEATURES_CONFIG && o->dump == TT_DUMP_FEATURES)
+    *error = "--dump=features shows no --features=config, which are those of "
+             "a search";
   else if (o->deps_file && !o->deps)
     *error = "-MF goes with -MD";
   else if (o->deps && !o->output)
@@ -457,6 +465,12 @@ tt_options_defaults(struct tt_arena *arena, struct tt_options *o)
     o->search = 0;
   if (o->model == TT_NOT_GIVEN)
     o->model = 0;
+  if (o->objective == TT_NOT_GIVEN)
+    o->objective = 0;
+  if (o->features == TT_NOT_GIVEN)
+    o->features = 0;
+  if (o->acquisition == TT_NOT_GIVEN)
+    o->acquisition = 0;
   if (o->progress == TT_NOT_GIVEN)
     o->progress = TT_PROGRESS_AUTO;
 }

@@ -21,8 +21,9 @@ enum tt_option_kind {
 };
 
 /* Values of the choices, in the order of the words in options.def; those of
- * --workspace, --search and --model are enum tt_workspace, tt_search and
- * tt_model. */
+ * --workspace, --search, --model, --objective, --features and --acquisition
+ * are enum tt_workspace, tt_search, ..., tt_features_kind and tt_acquisition.
+ */
 enum tt_std { TT_STD_C99, TT_STD_GNU11 };
 enum tt_dump {
   TT_DUMP_AST,

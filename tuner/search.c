@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "ir/arena.h"
-#include "tuner/search_set.h"
+#include "tuner/search_parts.h"
 
 enum {
   LOOKED_AROUND = 4,    /* seeds whose neighbours are all scored */
@@ -35,53 +35,6 @@ const struct tt_search_params tt_search_defaults = {
     .alpha = 0.3,
 };
 
-struct tt_searcher {
-  struct tt_search_space space;
-  struct tt_search_params params;
-  struct tt_seen_set seen;
-  uint64_t random;
-  int epoch;
-  long illegal;
-  double size;   /* configurations in the space */
-  double walked; /* visited in order */
-  int *cursor;   /* the next in order */
-  bool exhausted;
-  bool started;
-  int *chain;      /* entry of each chain's position */
-  int *next;       /* entry it may move to, -1: none */
-  int *config;     /* scratch: one configuration */
-  float *rows;     /* scratch: chains rows */
-  int *pending;    /* scratch: entries of the rows */
-  float *scores;   /* scratch */
-  int evaluations; /* of this round */
-};
-
-/* ---- randomness -------------------------------------------------------- */
-
-static uint64_t
-draw(struct tt_searcher *s)
-{
-  uint64_t x = s->random += 0x9e3779b97f4a7c15u;
-
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-/* 0..n-1 */
-static int
-below(struct tt_searcher *s, int n)
-{
-  return (int)(((draw(s) >> 32) * (uint64_t)n) >> 32);
-}
-
-/* 0 <= x < 1 */
-static double
-unit(struct tt_searcher *s)
-{
-  return (double)(draw(s) >> 11) * 0x1p-53;
-}
-
 /* ---- life -------------------------------------------------------------- */
 
 struct tt_searcher *
@@ -102,8 +55,9 @@ tt_searcher_new(const struct tt_search_space *space,
   s->cursor = tt_xmalloc(knobs * sizeof *s->cursor);
   s->config = tt_xmalloc(knobs * sizeof *s->config);
   for (int i = 0; i < space->nknobs; i++)
-    s->cursor[i] = below(s, space->sizes[i]);
+    s->cursor[i] = tt_draw_below(&s->random, space->sizes[i]);
   s->chain = tt_xmalloc(chains * sizeof *s->chain);
+  s->population = tt_xmalloc(2 * chains * sizeof *s->population);
   s->next = tt_xmalloc(chains * sizeof *s->next);
   s->pending = tt_xmalloc(chains * sizeof *s->pending);
   s->scores = tt_xmalloc(chains * sizeof *s->scores);
@@ -120,6 +74,7 @@ tt_searcher_free(struct tt_searcher *s)
   free(s->cursor);
   free(s->config);
   free(s->chain);
+  free(s->population);
   free(s->next);
   free(s->pending);
   free(s->scores);
@@ -151,8 +106,8 @@ look(struct tt_searcher *s, int entry, float *row)
 }
 
 /* May the entry be proposed, as far as is known without a last look? */
-static bool
-open_entry(struct tt_searcher *s, int entry)
+bool
+tt_search_open(struct tt_searcher *s, int entry)
 {
   const struct tt_seen *e = &s->seen.entries[entry];
 
@@ -162,8 +117,8 @@ open_entry(struct tt_searcher *s, int entry)
 }
 
 /* Propose an open entry: copy it to `out`.  false: it was no news. */
-static bool
-take(struct tt_searcher *s, int entry, int *out)
+bool
+tt_search_take(struct tt_searcher *s, int entry, int *out)
 {
   const int *config = tt_seen_config(&s->seen, entry);
 
@@ -175,11 +130,11 @@ take(struct tt_searcher *s, int entry, int *out)
   return true;
 }
 
-static void
-draw_config(struct tt_searcher *s, int *config)
+void
+tt_search_draw(struct tt_searcher *s, int *config)
 {
   for (int i = 0; i < s->space.nknobs; i++)
-    config[i] = below(s, s->space.sizes[i]);
+    config[i] = tt_draw_below(&s->random, s->space.sizes[i]);
 }
 
 /* ---- random search ----------------------------------------------------- */
@@ -204,7 +159,7 @@ walk(struct tt_searcher *s, int *out)
   while (s->walked < s->size) {
     int entry = tt_seen_find(&s->seen, s->cursor);
     advance(s);
-    if (open_entry(s, entry) && take(s, entry, out))
+    if (tt_search_open(s, entry) && tt_search_take(s, entry, out))
       return true;
   }
   s->exhausted = true;
@@ -220,9 +175,9 @@ random_one(struct tt_searcher *s, int *out)
   if (s->exhausted)
     return false;
   for (int i = 0; i < tries; i++) {
-    draw_config(s, s->config);
+    tt_search_draw(s, s->config);
     int entry = tt_seen_find(&s->seen, s->config);
-    if (open_entry(s, entry) && take(s, entry, out))
+    if (tt_search_open(s, entry) && tt_search_take(s, entry, out))
       return true;
   }
   if (small)
@@ -244,24 +199,24 @@ tt_search_random(struct tt_searcher *s, int n, int *out)
 /* ---- moves ------------------------------------------------------------- */
 
 /* Change one knob of `config`; of a factor half of the time by a step. */
-static void
-change_knob(struct tt_searcher *s, int *config)
+void
+tt_search_change_knob(struct tt_searcher *s, int *config)
 {
   int k, n, step, v;
 
   for (int tries = 0; tries < 64; tries++) {
-    k = below(s, s->space.nknobs);
+    k = tt_draw_below(&s->random, s->space.nknobs);
     n = s->space.sizes[k];
     if (n < 2)
       continue;
     v = config[k];
-    if (s->space.ordered[k] && n > 3 && below(s, 2)) {
-      step = 1 + below(s, 2);
-      v += below(s, 2) ? step : -step;
+    if (s->space.ordered[k] && n > 3 && tt_draw_below(&s->random, 2)) {
+      step = 1 + tt_draw_below(&s->random, 2);
+      v += tt_draw_below(&s->random, 2) ? step : -step;
       if (v < 0 || v >= n)
         continue;
     } else {
-      v = below(s, n - 1);
+      v = tt_draw_below(&s->random, n - 1);
       v += v >= config[k];
     }
     config[k] = v;
@@ -275,9 +230,9 @@ neighbour(struct tt_searcher *s, const int *from, int *to)
   if (s->space.nknobs == 0)
     return;
   memcpy(to, from, (size_t)s->space.nknobs * sizeof *to);
-  change_knob(s, to);
-  if (below(s, 8) == 0)
-    change_knob(s, to);
+  tt_search_change_knob(s, to);
+  if (tt_draw_below(&s->random, 8) == 0)
+    tt_search_change_knob(s, to);
 }
 
 /* Without a model: neighbours of what is known to be good. */
@@ -287,10 +242,12 @@ neighbours(struct tt_searcher *s, int nseeds, const int *seeds, int n, int *out)
   int got = 0, k = s->space.nknobs;
 
   for (int i = 0; i < n * NEIGHBOUR_TRIES && got < n && k > 0; i++) {
-    int a = below(s, nseeds), b = below(s, nseeds);
+    int a = tt_draw_below(&s->random, nseeds),
+        b = tt_draw_below(&s->random, nseeds);
     neighbour(s, seeds + (long)(a < b ? a : b) * k, s->config);
     int entry = tt_seen_find(&s->seen, s->config);
-    if (open_entry(s, entry) && take(s, entry, out + (long)got * k))
+    if (tt_search_open(s, entry) &&
+        tt_search_take(s, entry, out + (long)got * k))
       got++;
   }
   return got;
@@ -298,15 +255,8 @@ neighbours(struct tt_searcher *s, int nseeds, const int *seeds, int n, int *out)
 
 /* ---- annealing --------------------------------------------------------- */
 
-/* Scores of the best open candidates of a round, to see whether it still
- * finds better ones. */
-struct top {
-  int n, cap;
-  float *scores;
-};
-
 static bool
-top_add(struct top *t, float score)
+top_add(struct tt_top *t, float score)
 {
   int least = 0;
 
@@ -325,8 +275,8 @@ top_add(struct top *t, float score)
 
 /* Put the entry in line for a score unless it has one of this round or is
  * illegal. */
-static void
-enqueue(struct tt_searcher *s, int entry, int *n)
+void
+tt_search_enqueue(struct tt_searcher *s, int entry, int *n)
 {
   struct tt_seen *e = &s->seen.entries[entry];
 
@@ -339,9 +289,9 @@ enqueue(struct tt_searcher *s, int entry, int *n)
 }
 
 /* Score what is in line.  *better: a new one is among the best. */
-static bool
-score_pending(struct tt_searcher *s, struct tt_cost_model *m, int n,
-              struct top *top, bool *better, const char **error)
+bool
+tt_search_score(struct tt_searcher *s, struct tt_cost_model *m, int n,
+                struct tt_top *top, bool *better, const char **error)
 {
   if (!m->ops->predict(m, n, s->space.width, s->rows, s->scores, error))
     return false;
@@ -365,7 +315,7 @@ place_chains(struct tt_searcher *s, int nseeds, const int *seeds)
     from = s->params.chains;
   if (!s->started)
     for (int i = 0; i < s->params.chains; i++) {
-      draw_config(s, s->config);
+      tt_search_draw(s, s->config);
       s->chain[i] = tt_seen_find(&s->seen, s->config);
     }
   s->started = true;
@@ -373,8 +323,8 @@ place_chains(struct tt_searcher *s, int nseeds, const int *seeds)
     s->chain[i] = tt_seen_find(&s->seen, seeds + (long)i * k);
 }
 
-static float
-score_of(const struct tt_searcher *s, int entry)
+float
+tt_search_score_of(const struct tt_searcher *s, int entry)
 {
   const struct tt_seen *e = &s->seen.entries[entry];
 
@@ -386,7 +336,8 @@ static void
 accept(struct tt_searcher *s, double t)
 {
   for (int i = 0; i < s->params.chains; i++) {
-    float new = score_of(s, s->next[i]), old = score_of(s, s->chain[i]);
+    float new = tt_search_score_of(s, s->next[i]),
+          old = tt_search_score_of(s, s->chain[i]);
     double p;
     if (new == -INFINITY)
       p = 0;
@@ -394,7 +345,7 @@ accept(struct tt_searcher *s, double t)
       p = 1;
     else
       p = exp(fmin(((double)new - (double)old) / (t + 1e-5), 1));
-    if (unit(s) < p)
+    if (tt_draw_unit(&s->random) < p)
       s->chain[i] = s->next[i];
   }
 }
@@ -403,7 +354,7 @@ accept(struct tt_searcher *s, double t)
  * start hot leave them too fast. */
 static bool
 look_around(struct tt_searcher *s, struct tt_cost_model *m, int nseeds,
-            const int *seeds, struct top *top, const char **error)
+            const int *seeds, struct tt_top *top, const char **error)
 {
   int k = s->space.nknobs, n = 0;
   bool better;
@@ -413,26 +364,27 @@ look_around(struct tt_searcher *s, struct tt_cost_model *m, int nseeds,
       for (int v = 0; v < s->space.sizes[j]; v++) {
         memcpy(s->config, seeds + (long)i * k, (size_t)k * sizeof *seeds);
         s->config[j] = v;
-        enqueue(s, tt_seen_find(&s->seen, s->config), &n);
+        tt_search_enqueue(s, tt_seen_find(&s->seen, s->config), &n);
         if (n < s->params.chains)
           continue;
-        if (!score_pending(s, m, n, top, &better, error))
+        if (!tt_search_score(s, m, n, top, &better, error))
           return false;
         n = 0;
       }
-  return score_pending(s, m, n, top, &better, error);
+  return tt_search_score(s, m, n, top, &better, error);
 }
 
 static bool
-anneal(struct tt_searcher *s, struct tt_cost_model *m, struct top *top,
-       const char **error)
+anneal(struct tt_searcher *s, struct tt_cost_model *m, int nseeds,
+       const int *seeds, struct tt_top *top, const char **error)
 {
   int n = 0, last = 0;
   bool better = false;
 
+  place_chains(s, nseeds, seeds);
   for (int i = 0; i < s->params.chains; i++)
-    enqueue(s, s->chain[i], &n);
-  if (!score_pending(s, m, n, top, &better, error))
+    tt_search_enqueue(s, s->chain[i], &n);
+  if (!tt_search_score(s, m, n, top, &better, error))
     return false;
   for (int step = 0; step < s->params.steps; step++) {
     n = 0;
@@ -440,9 +392,9 @@ anneal(struct tt_searcher *s, struct tt_cost_model *m, struct top *top,
     for (int i = 0; i < s->params.chains; i++) {
       neighbour(s, tt_seen_config(&s->seen, s->chain[i]), s->config);
       s->next[i] = tt_seen_find(&s->seen, s->config);
-      enqueue(s, s->next[i], &n);
+      tt_search_enqueue(s, s->next[i], &n);
     }
-    if (!score_pending(s, m, n, top, &better, error))
+    if (!tt_search_score(s, m, n, top, &better, error))
       return false;
     accept(s, 1 - (double)step / s->params.steps);
     if (better)
@@ -536,7 +488,7 @@ pick_diverse(struct tt_searcher *s, struct cover *c, int ncand, int *cand,
     }
     if (best < 0)
       break;
-    if (take(s, cand[best], out + (long)got * s->space.nknobs)) {
+    if (tt_search_take(s, cand[best], out + (long)got * s->space.nknobs)) {
       cover_add(s, c, cand[best]);
       got++;
     }
@@ -583,33 +535,55 @@ forget(struct tt_searcher *s)
     }
   for (int i = 0; s->started && i < s->params.chains; i++)
     s->chain[i] = tt_seen_find(&s->seen, tt_seen_config(&old, s->chain[i]));
+  for (int i = 0; s->bred && i < s->params.chains; i++)
+    s->population[i] =
+        tt_seen_find(&s->seen, tt_seen_config(&old, s->population[i]));
   tt_seen_free(&old);
 }
 
-int
-tt_search_anneal(struct tt_searcher *s, struct tt_cost_model *m, int nseeds,
-                 const int *seeds, int n, int *out, const char **error)
+/* The share of random configurations in a batch of n. */
+static int
+random_share(const struct tt_searcher *s, int n)
 {
-  int random = (int)(s->params.epsilon * n + 0.5), got = 0;
-  struct top top = {0, n * s->params.lambda, NULL};
+  int random = (int)(s->params.epsilon * n + 0.5);
+
+  return random == 0 && s->params.epsilon > 0 && n > 4 ? 1 : random;
+}
+
+int
+tt_search_propose(struct tt_searcher *s, struct tt_cost_model *m,
+                  tt_search_round *round, int nseeds, const int *seeds, int n,
+                  int *out, const char **error)
+{
+  int random = random_share(s, n), got = 0;
+  struct tt_top top = {0, n * s->params.lambda, NULL};
   bool ok;
 
-  if (random == 0 && s->params.epsilon > 0 && n > 4)
-    random = 1;
-  if (m == NULL && nseeds > 0)
-    got = neighbours(s, nseeds, seeds, n - random, out);
   if (m != NULL && s->space.nknobs > 0 && !s->exhausted) {
     forget(s);
     s->epoch++;
     s->evaluations = 0;
-    place_chains(s, nseeds, seeds);
     top.scores = tt_xmalloc((size_t)top.cap * sizeof *top.scores);
     ok = look_around(s, m, nseeds, seeds, &top, error) &&
-         anneal(s, m, &top, error);
+         round(s, m, nseeds, seeds, &top, error);
     free(top.scores);
     if (!ok)
       return -1;
     got = pick(s, n - random, out);
   }
   return got + tt_search_random(s, n - got, out + (long)got * s->space.nknobs);
+}
+
+int
+tt_search_anneal(struct tt_searcher *s, struct tt_cost_model *m, int nseeds,
+                 const int *seeds, int n, int *out, const char **error)
+{
+  int got = 0;
+
+  if (m == NULL && nseeds > 0)
+    got = neighbours(s, nseeds, seeds, n - random_share(s, n), out);
+  if (m == NULL)
+    return got +
+           tt_search_random(s, n - got, out + (long)got * s->space.nknobs);
+  return tt_search_propose(s, m, anneal, nseeds, seeds, n, out, error);
 }

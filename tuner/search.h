@@ -51,5 +51,9 @@ void tt_searcher_know(struct tt_searcher *, const int *config);
 int tt_search_random(struct tt_searcher *, int n, int *out);
 int tt_search_anneal(struct tt_searcher *, struct tt_cost_model *, int nseeds,
                      const int *seeds, int n, int *out, const char **error);
+/* The same by a population that evolves on the model's scores; without a
+ * model: children of the seeds. */
+int tt_search_genetic(struct tt_searcher *, struct tt_cost_model *, int nseeds,
+                      const int *seeds, int n, int *out, const char **error);
 
 #endif

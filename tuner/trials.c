@@ -30,6 +30,8 @@ tt_trials_init(struct tt_trials *t, const struct tt_program *program,
   t->space = space;
   t->ops = ops;
   t->target = &options->target;
+  t->features = tt_tune_features(options);
+  t->width = tt_features_width(t->features, space);
   t->strict_fp = options->strict_fp;
 }
 
@@ -68,14 +70,13 @@ tt_trials_add(struct tt_trials *t, const struct tt_schedule *s,
               const char *text, const int *config,
               const struct tt_result *result)
 {
-  size_t width = (size_t)tt_features_width();
-  float *row = TT_ARRAY(t->arena, float, width);
+  float *row = TT_ARRAY(t->arena, float, (size_t)t->width);
   struct tt_trial trial = {.text = tt_arena_strdup(t->arena, text),
                            .hash = tt_text_hash(text),
                            .row = row,
                            .result = *result};
 
-  tt_features(s, t->target, row);
+  tt_features(t->features, s, t->target, t->space, config, row);
   if (config != NULL)
     trial.config = tt_arena_dup(t->arena, config,
                                 (size_t)t->space->nknobs * sizeof *config);
@@ -287,7 +288,7 @@ bool
 tt_trials_fit(const struct tt_trials *t, struct tt_cost_model *model,
               const char **error)
 {
-  int width = tt_features_width(), from = t->n > MAX_FIT ? t->n - MAX_FIT : 0;
+  int width = t->width, from = t->n > MAX_FIT ? t->n - MAX_FIT : 0;
   int n = t->n - from, best;
   float *rows, *labels;
   double fastest;

@@ -3,6 +3,7 @@
 #ifndef TT_TRIALS_H
 #define TT_TRIALS_H
 
+#include "tuner/features.h"
 #include "tuner/model.h"
 #include "tuner/tune.h"
 
@@ -20,6 +21,8 @@ struct tt_trials {
   const struct tt_space *space;
   const struct tt_space_ops *ops;
   const struct tt_target_model *target;
+  enum tt_features_kind features;
+  int width; /* of a row */
   bool strict_fp;
   int n, cap;
   struct tt_trial *items;

@@ -212,7 +212,7 @@ space_features(void *ctx, const int *config, float *row)
   s = r->space_ops->schedule(r->score, r->space, config);
   if (s == NULL || tt_code_copies(s) > r->most_copies)
     return false;
-  tt_features(s, &r->o->target, row);
+  tt_features(r->trials.features, s, &r->o->target, r->space, config, row);
   return true;
 }
 
@@ -261,11 +261,12 @@ open_search(struct run *r)
   size_t n = (size_t)r->space->nknobs;
   int *sizes = TT_ARRAY(r->mine, int, n + 1);
   bool *ordered = TT_ARRAY(r->mine, bool, n + 1);
-  struct tt_search_params params = tt_search_defaults;
+  struct tt_search_params params =
+      r->o->params.chains > 0 ? r->o->params : tt_search_defaults;
   struct tt_search_space space = {.nknobs = r->space->nknobs,
                                   .sizes = sizes,
                                   .ordered = ordered,
-                                  .width = tt_features_width(),
+                                  .width = r->trials.width,
                                   .features = space_features,
                                   .fresh = space_fresh,
                                   .ctx = r};
@@ -285,15 +286,10 @@ open_search(struct run *r)
   for (int i = 0; i < r->trials.n; i++)
     if (r->trials.items[i].config != NULL)
       tt_searcher_know(r->searcher, r->trials.items[i].config);
-  switch (r->o->model) {
-  case TT_MODEL_GBT:
-    r->model = tt_gbt_new(1, (unsigned)r->o->seed, &error);
-    if (r->model == NULL)
-      warn(r, "searching without a cost model: %s", error);
-    break;
-  case TT_MODEL_NONE:
-    break;
-  }
+  if (r->o->search != TT_SEARCH_RANDOM)
+    r->model = tt_tune_model(r->o, &error);
+  if (r->model == NULL && error != NULL)
+    warn(r, "searching without a cost model: %s", error);
 }
 
 /* The configurations of the best trials, best first. */
@@ -324,7 +320,7 @@ learn(struct run *r)
 {
   const char *error = NULL;
 
-  if (r->model == NULL || r->o->search != TT_SEARCH_ANNEAL)
+  if (r->model == NULL)
     return;
   report(r, "learning");
   if (!tt_trials_fit(&r->trials, r->model, &error))
@@ -354,7 +350,11 @@ propose_by_model(struct run *r, int n, int *out)
   const char *error = NULL;
 
   nseeds = best_configs(r, seeds);
-  got = tt_search_anneal(r->searcher, r->model, nseeds, seeds, n, out, &error);
+  got = r->o->search == TT_SEARCH_GENETIC
+            ? tt_search_genetic(r->searcher, r->model, nseeds, seeds, n, out,
+                                &error)
+            : tt_search_anneal(r->searcher, r->model, nseeds, seeds, n, out,
+                               &error);
   if (got < 0) {
     drop_model(r, error);
     tt_search_random(r->searcher, n, out);
@@ -375,6 +375,7 @@ propose(struct run *r, int n)
     tt_search_random(r->searcher, n, out);
     break;
   case TT_SEARCH_ANNEAL:
+  case TT_SEARCH_GENETIC:
     if (best_seconds(r) > 0)
       propose_by_model(r, n, out);
     else

@@ -6,10 +6,13 @@
 
 #include <signal.h>
 
+#include "tuner/features.h"
 #include "tuner/history.h"
+#include "tuner/model.h"
+#include "tuner/search.h"
 
-enum tt_search { TT_SEARCH_ANNEAL, TT_SEARCH_RANDOM };
-enum tt_model { TT_MODEL_GBT, TT_MODEL_NONE };
+enum tt_search { TT_SEARCH_ANNEAL, TT_SEARCH_GENETIC, TT_SEARCH_RANDOM };
+enum tt_model { TT_MODEL_GBT, TT_MODEL_TREEGRU, TT_MODEL_NONE };
 
 struct tt_progress { /* passed to the callback after each trial */
   int trials, max_trials;
@@ -58,6 +61,10 @@ struct tt_tune_options {
   uint64_t seed;
   enum tt_search search;
   enum tt_model model;
+  enum tt_objective objective;
+  enum tt_features_kind features;  /* of boosted trees */
+  enum tt_acquisition acquisition; /* of one model, or of five */
+  struct tt_search_params params;  /* chains 0: tt_search_defaults */
   struct tt_target_model target;
   bool strict_fp;
   bool retune; /* do not reuse a finished record (which is reused
@@ -92,6 +99,12 @@ struct tt_tuned {
   const char *error;   /* owned by the arena; NULL: nothing to say */
   const char *warning; /* history could not be written, ...; or NULL */
 };
+
+/* models.c: the representation that the options' model has, and a new model;
+ * NULL: none is wanted, or it cannot be had (*error). */
+enum tt_features_kind tt_tune_features(const struct tt_tune_options *);
+struct tt_cost_model *tt_tune_model(const struct tt_tune_options *,
+                                    const char **error);
 
 struct tt_tuned tt_tune(struct tt_arena *, const struct tt_program *,
                         const struct tt_tune_options *);

@@ -146,7 +146,10 @@ start(struct tt_runner *r, char **error)
     snprintf(self, sizeof self, "/proc/self/exe");
   snprintf(threads, sizeof threads, "OMP_NUM_THREADS=%d", r->o.threads);
   const char *argv[] = {self, "--tt-runner", NULL};
-  const char *env[] = {threads, "OMP_DYNAMIC=false", NULL};
+  /* A BLAS that the program is linked with starts its threads when loaded:
+   * the runner, which forks, has none. */
+  const char *env[] = {threads, "OMP_DYNAMIC=false", "OPENBLAS_NUM_THREADS=1",
+                       "BLIS_NUM_THREADS=1", NULL};
   struct tt_process_options o = {.argv = argv,
                                  .cwd = r->dir,
                                  .env = env,

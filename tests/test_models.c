@@ -383,6 +383,24 @@ check_odd(struct tt_cost_model *m)
   free(rows);
 }
 
+/* Rows of another representation are refused. */
+static void
+test_other_width(void **state)
+{
+  const float rows[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  const float labels[4] = {0, 0.2f, 0.5f, 1};
+  const char *error = NULL;
+  struct tt_cost_model *m = tt_gbt_new(TT_RANK, 1, 1, &error);
+  float scores[4];
+
+  (void)state;
+  assert_true(m->ops->fit(m, 4, 2, rows, labels, &error));
+  assert_false(m->ops->predict(m, 2, 4, rows, scores, &error));
+  assert_string_equal(error, "fitted to 2 features, not to 4");
+  assert_true(m->ops->predict(m, 4, 2, rows, scores, &error));
+  m->ops->free(m);
+}
+
 static void
 test_odd_data(void **state)
 {
@@ -409,6 +427,7 @@ main(void)
       cmocka_unit_test(test_treegru_batches),
       cmocka_unit_test(test_same_seed_same_scores),
       cmocka_unit_test(test_acquisition),
+      cmocka_unit_test(test_other_width),
       cmocka_unit_test(test_odd_data),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

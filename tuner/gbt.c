@@ -24,6 +24,7 @@ enum { ROUNDS = 60 };
 struct gbt {
   struct tt_cost_model base;
   BoosterHandle booster;
+  int width; /* of the rows it was fitted to */
   enum tt_objective objective;
   int threads;
   unsigned seed;
@@ -136,6 +137,7 @@ gbt_fit(struct tt_cost_model *model, int n, int width, const float *rows,
   if (n < 2 || width < 1)
     return true;
   y = clean_labels(n, labels, &constant);
+  g->width = width;
   if (!constant) {
     x = clean_rows(n, width, rows);
     ok = XGDMatrixCreateFromMat(x, (bst_ulong)n, (bst_ulong)width, NAN, &m) ==
@@ -170,6 +172,12 @@ gbt_predict(struct tt_cost_model *model, int n, int width, const float *rows,
   if (g->booster == NULL) {
     memset(scores, 0, (size_t)n * sizeof *scores);
     return true;
+  }
+  if (width != g->width) {
+    snprintf(g->error, sizeof g->error, "fitted to %d features, not to %d",
+             g->width, width);
+    *error = g->error;
+    return false;
   }
   snprintf(array, sizeof array,
            "{\"data\":[%llu,true],\"shape\":[%d,%d],\"typestr\":\"<f4\","

@@ -288,11 +288,27 @@ first(const struct batch *b, enum state state)
 
 /* Is the CPU that times idle, with nothing to be timed? */
 static bool
-may_help(const struct batch *b)
+is_starved(const struct batch *b)
 {
   const struct tt_measurer *m = b->m;
-  return tt_builder_free_job(m->builder, true) && first(b, BUILT) < 0 &&
-         !tt_runner_busy(m->runner);
+  return m->overlap && first(b, BUILT) < 0 && !tt_runner_busy(m->runner);
+}
+
+/* May a build be started, and is it to be on the CPU that times?  That
+ * happens while there is nothing to time; then what is being built is wanted
+ * soon, and two builds do not share a CPU. */
+static bool
+may_build(const struct batch *b, bool *spare)
+{
+  const struct tt_measurer *m = b->m;
+  bool starved = is_starved(b);
+  int running = tt_builder_running(m->builder);
+  bool room = !starved || running < tt_cpus_count(&m->claim.rest);
+  *spare = false;
+  if (room && tt_builder_free_job(m->builder, false))
+    return true;
+  *spare = true;
+  return starved && tt_builder_free_job(m->builder, true);
 }
 
 /* Starts one build if that is due.  Returns whether anything was done. */
@@ -302,8 +318,8 @@ start_build(struct batch *b)
   struct tt_measurer *m = b->m;
   int i = first(b, WAITING);
   int ahead = b->build_only ? b->n : AHEAD * (m->overlap ? 1 : m->o.jobs);
-  bool spare = !tt_builder_free_job(m->builder, false);
-  if (i < 0 || b->stop || b->timing || (spare && !may_help(b)) ||
+  bool spare;
+  if (i < 0 || b->stop || b->timing || !may_build(b, &spare) ||
       count(b, BUILT) + count(b, BUILDING) >= ahead)
     return false;
   struct tt_sb source = {0};

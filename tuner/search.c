@@ -29,7 +29,7 @@ const struct tt_search_params tt_search_defaults = {
     .chains = 128,
     .steps = 500,
     .patience = 50,
-    .evaluations = 16384,
+    .evaluations = 512,
     .epsilon = 0.05,
     .lambda = 3,
     .alpha = 0.3,
@@ -399,8 +399,7 @@ anneal(struct tt_searcher *s, struct tt_cost_model *m, int nseeds,
     accept(s, 1 - (double)step / s->params.steps);
     if (better)
       last = step;
-    if (step - last >= s->params.patience ||
-        s->evaluations >= s->params.evaluations)
+    if (step - last >= s->params.patience || s->evaluations >= s->limit)
       break;
   }
   return true;
@@ -563,6 +562,9 @@ tt_search_propose(struct tt_searcher *s, struct tt_cost_model *m,
     forget(s);
     s->epoch++;
     s->evaluations = 0;
+    s->limit = n * s->params.evaluations;
+    if (s->limit < 2 * s->params.chains)
+      s->limit = 2 * s->params.chains;
     top.scores = tt_xmalloc((size_t)top.cap * sizeof *top.scores);
     ok = look_around(s, m, nseeds, seeds, &top, error) &&
          round(s, m, nseeds, seeds, &top, error);

@@ -23,10 +23,11 @@ struct tt_search_space {
 
 struct tt_search_params {
   int chains, steps, patience; /* annealing; steps without a better candidate */
-  int evaluations;             /* rows scored in a round, at most */
-  double epsilon;              /* share of random configurations */
-  int lambda;                  /* candidates for each configuration picked */
-  double alpha;                /* weight of diversity against the score */
+  int evaluations; /* rows scored for each configuration that is wanted, at
+                      most */
+  double epsilon;  /* share of random configurations */
+  int lambda;      /* candidates for each configuration picked */
+  double alpha;    /* weight of diversity against the score */
 };
 extern const struct tt_search_params tt_search_defaults;
 

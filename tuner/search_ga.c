@@ -119,8 +119,7 @@ breed(struct tt_searcher *s, struct tt_cost_model *m, int nseeds,
       return false;
     select_best(s);
     last = better ? step : last;
-    if (step - last >= s->params.patience ||
-        s->evaluations >= s->params.evaluations)
+    if (step - last >= s->params.patience || s->evaluations >= s->limit)
       break;
   }
   return true;

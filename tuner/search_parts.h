@@ -17,15 +17,15 @@ struct tt_searcher {
   double walked; /* visited in order */
   int *cursor;   /* the next in order */
   bool exhausted;
-  bool started, bred; /* are there chains, is there a population? */
-  int *chain;         /* entry of each chain's position */
-  int *population;    /* entries, of `chains`; room for as many children */
-  int *next;          /* entry it may move to, -1: none */
-  int *config;        /* scratch: one configuration */
-  float *rows;        /* scratch: chains rows */
-  int *pending;       /* scratch: entries of the rows */
-  float *scores;      /* scratch */
-  int evaluations;    /* of this round */
+  bool started, bred;     /* are there chains, is there a population? */
+  int *chain;             /* entry of each chain's position */
+  int *population;        /* entries, of `chains`; room for as many children */
+  int *next;              /* entry it may move to, -1: none */
+  int *config;            /* scratch: one configuration */
+  float *rows;            /* scratch: chains rows */
+  int *pending;           /* scratch: entries of the rows */
+  float *scores;          /* scratch */
+  int evaluations, limit; /* of this round */
 };
 
 /* Scores of the best open candidates of a round, to see whether it still

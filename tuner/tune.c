@@ -279,9 +279,7 @@ open_search(struct run *r)
   }
   /* Scoring costs in proportion to the stages. */
   if (r->program->nstages > 8)
-    params.evaluations = params.evaluations * 8 / r->program->nstages;
-  if (params.evaluations < 2 * params.chains)
-    params.evaluations = 2 * params.chains;
+    params.evaluations = params.evaluations * 8 / r->program->nstages + 1;
   r->searcher = tt_searcher_new(&space, &params, r->o->seed);
   for (int i = 0; i < r->trials.n; i++)
     if (r->trials.items[i].config != NULL)

@@ -357,6 +357,14 @@ dump_for(struct tt_sb *sb, const struct tt_stmt *s)
   case TT_TRANSPOSE:
     tt_sb_add(sb, "transpose ");
     break;
+  case TT_BLOCK_X:
+  case TT_BLOCK_Y:
+  case TT_BLOCK_Z:
+  case TT_THREAD_X:
+  case TT_THREAD_Y:
+  case TT_THREAD_Z:
+    tt_sb_printf(sb, "%s ", tt_bound_name(s->for_kind));
+    break;
   }
   tt_sb_printf(sb, "for (%s = 0; %s < %" PRId64 "; %s++) {\n", s->var->name,
                s->var->name, s->var->extent, s->var->name);

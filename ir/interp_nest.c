@@ -120,7 +120,9 @@ compile_for(struct nest *n, const struct tt_stmt *s, struct op *o)
 {
   o->slot = n->vars.n;
   o->extent = s->var->extent;
-  o->backwards = s->for_kind == TT_PARALLEL;
+  /* Their order must not matter. */
+  o->backwards = s->for_kind == TT_PARALLEL || tt_is_block(s->for_kind) ||
+                 tt_is_thread(s->for_kind);
   TT_PUSH(n->vars, s->var);
   o->items = one_or_two(n, s->body, NULL);
   n->vars.n--;

@@ -298,7 +298,26 @@ struct tt_stage *tt_program_stage(struct tt_program *, struct tt_tensor *out,
 /* A pair of TT_TRANSPOSE loops, one directly inside the other, of at most 16
  * iterations each, holds nothing but a store of a load: the store has unit
  * stride in the inner one, the load in the outer one. */
-enum tt_for_kind { TT_SERIAL, TT_UNROLL, TT_VECTOR, TT_PARALLEL, TT_TRANSPOSE };
+/* TT_BLOCK_* and TT_THREAD_* loops run at the same time on a GPU, as its
+ * blocks and the threads of a block; elsewhere they are plain loops. */
+enum tt_for_kind {
+  TT_SERIAL,
+  TT_UNROLL,
+  TT_VECTOR,
+  TT_PARALLEL,
+  TT_TRANSPOSE,
+  TT_BLOCK_X,
+  TT_BLOCK_Y,
+  TT_BLOCK_Z,
+  TT_THREAD_X,
+  TT_THREAD_Y,
+  TT_THREAD_Z
+};
+
+bool tt_is_block(enum tt_for_kind);
+bool tt_is_thread(enum tt_for_kind);
+/* "block.x"; NULL: of another kind of loop. */
+const char *tt_bound_name(enum tt_for_kind);
 
 enum tt_stmt_kind {
   TT_FOR,      /* for (var = 0; var < var->extent; var++) body */

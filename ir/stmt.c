@@ -18,6 +18,44 @@ node(struct tt_arena *arena, enum tt_stmt_kind kind)
   return s;
 }
 
+bool
+tt_is_block(enum tt_for_kind kind)
+{
+  return kind == TT_BLOCK_X || kind == TT_BLOCK_Y || kind == TT_BLOCK_Z;
+}
+
+bool
+tt_is_thread(enum tt_for_kind kind)
+{
+  return kind == TT_THREAD_X || kind == TT_THREAD_Y || kind == TT_THREAD_Z;
+}
+
+const char *
+tt_bound_name(enum tt_for_kind kind)
+{
+  switch (kind) {
+  case TT_BLOCK_X:
+    return "block.x";
+  case TT_BLOCK_Y:
+    return "block.y";
+  case TT_BLOCK_Z:
+    return "block.z";
+  case TT_THREAD_X:
+    return "thread.x";
+  case TT_THREAD_Y:
+    return "thread.y";
+  case TT_THREAD_Z:
+    return "thread.z";
+  case TT_SERIAL:
+  case TT_UNROLL:
+  case TT_VECTOR:
+  case TT_PARALLEL:
+  case TT_TRANSPOSE:
+    break;
+  }
+  return NULL;
+}
+
 const struct tt_stmt *
 tt_for(struct tt_arena *arena, enum tt_for_kind kind, int lanes,
        const struct tt_var *var, const struct tt_stmt *body)

@@ -1,4 +1,5 @@
-/* Primitives that say how a loop runs: unroll, vectorize, parallel. */
+/* Primitives that say how a loop runs: unroll, vectorize, parallel. (bind is
+ * in bind.c.) */
 #include "config.h"
 
 #include "schedule/state.h"
@@ -6,17 +7,18 @@
 /* A longer unrolled loop makes code that no compiler handles well. */
 #define MAX_UNROLL 512
 
-static bool
-set_kind(struct tt_schedule *s, int stage, int loop, enum tt_for_kind kind,
-         int lanes)
+bool
+tt_set_kind(struct tt_schedule *s, int stage, int loop, enum tt_for_kind kind,
+            int lanes)
 {
   struct tt_stage_schedule *ss = &s->stages[stage];
   if (!tt_need_leaf(s, stage, loop))
     return false;
   struct tt_loop *l = &ss->loops[loop];
   if (l->kind != TT_SERIAL)
-    return tt_refuse(s, "%s of %s is already unrolled, vectorized or parallel",
-                     l->name, tt_stage_name(s, stage));
+    return tt_refuse(
+        s, "%s of %s is already unrolled, vectorized, parallel or bound",
+        l->name, tt_stage_name(s, stage));
   l->kind = kind;
   l->lanes = lanes;
   if (tt_check_stage(s, stage))
@@ -36,7 +38,7 @@ tt_unroll(struct tt_schedule *s, int stage, int loop)
     return tt_refuse(s, "%s of %s has %lld iterations; at most %d are unrolled",
                      l->name, tt_stage_name(s, stage), (long long)l->extent,
                      MAX_UNROLL);
-  if (!set_kind(s, stage, loop, TT_UNROLL, 0))
+  if (!tt_set_kind(s, stage, loop, TT_UNROLL, 0))
     return false;
   tt_record(s, stage, "unroll", "l", l->name);
   return true;
@@ -57,7 +59,7 @@ tt_vectorize(struct tt_schedule *s, int stage, int loop, int lanes)
                      "vectorizing (at most %d vectors are unrolled)",
                      l->name, tt_stage_name(s, stage), (long long)l->extent,
                      MAX_UNROLL);
-  if (!set_kind(s, stage, loop, TT_VECTOR, lanes))
+  if (!tt_set_kind(s, stage, loop, TT_VECTOR, lanes))
     return false;
   tt_record(s, stage, "vectorize", "li", l->name, (int64_t)lanes);
   return true;
@@ -66,7 +68,7 @@ tt_vectorize(struct tt_schedule *s, int stage, int loop, int lanes)
 bool
 tt_parallel(struct tt_schedule *s, int stage, int loop)
 {
-  if (!set_kind(s, stage, loop, TT_PARALLEL, 0))
+  if (!tt_set_kind(s, stage, loop, TT_PARALLEL, 0))
     return false;
   tt_record(s, stage, "parallel", "l", s->stages[stage].loops[loop].name);
   return true;

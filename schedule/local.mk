@@ -3,6 +3,7 @@ schedule_libschedule_a_SOURCES = \
 	schedule/accumulate.c \
 	schedule/analysis.c schedule/analysis.h \
 	schedule/annotate.c \
+	schedule/bind.c \
 	schedule/cache.c \
 	schedule/choices.c \
 	schedule/finish.c \

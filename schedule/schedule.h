@@ -94,6 +94,7 @@ struct tt_schedule {
   const struct tt_program *program; /* rfactor replaces it by a copy */
   struct tt_arena *arena;
   bool strict_fp;
+  int nbound; /* loops that are bound to blocks or threads */
   int nstages;
   struct tt_stage_schedule *stages; /* as program->stages */
   int ncalls, capcalls;
@@ -126,6 +127,9 @@ bool tt_reorder(struct tt_schedule *, int stage, int n, const int *loops);
 bool tt_unroll(struct tt_schedule *, int stage, int loop);
 bool tt_vectorize(struct tt_schedule *, int stage, int loop, int lanes);
 bool tt_parallel(struct tt_schedule *, int stage, int loop);
+/* The loop's iterations become blocks of a GPU or threads of a block: one of
+ * TT_BLOCK_* and TT_THREAD_*. */
+bool tt_bind(struct tt_schedule *, int stage, int loop, enum tt_for_kind);
 /* Leave out the points of the loop's whole axis, a reduction's, that cannot
  * change the result: those outside of a tensor, where `else` gives the neutral
  * element, and those that `where` excludes. */

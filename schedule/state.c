@@ -263,17 +263,16 @@ check_kinds(struct tt_schedule *s, int stage)
   return true;
 }
 
-/* Is the loop made of that one by splits and fusions? */
-static bool
-comes_from(const struct tt_stage_schedule *ss, int loop, int ancestor)
+bool
+tt_comes_from(const struct tt_stage_schedule *ss, int loop, int ancestor)
 {
   if (loop == ancestor)
     return true;
   const struct tt_loop *l = &ss->loops[loop];
   if (l->node == TT_FUSED)
-    return comes_from(ss, l->fused_outer, ancestor) ||
-           comes_from(ss, l->fused_inner, ancestor);
-  return l->parent >= 0 && comes_from(ss, l->parent, ancestor);
+    return tt_comes_from(ss, l->fused_outer, ancestor) ||
+           tt_comes_from(ss, l->fused_inner, ancestor);
+  return l->parent >= 0 && tt_comes_from(ss, l->parent, ancestor);
 }
 
 /* Is a part of the loop inside accumulators (after position acc)? */
@@ -281,7 +280,7 @@ static bool
 reaches_inside(const struct tt_stage_schedule *ss, int loop, int acc)
 {
   for (int i = acc + 1; i < ss->norder; i++)
-    if (comes_from(ss, ss->order[i], loop))
+    if (tt_comes_from(ss, ss->order[i], loop))
       return true;
   return false;
 }
@@ -307,7 +306,7 @@ check_shift(struct tt_schedule *s, int stage)
     if (l->node != TT_SPLIT_OUTER || l->tail != TT_TAIL_SHIFT)
       continue;
     for (int i = 0; i < ss->norder; i++)
-      if (comes_from(ss, ss->order[i], h) &&
+      if (tt_comes_from(ss, ss->order[i], h) &&
           ss->loops[ss->order[i]].kind == TT_PARALLEL)
         return tt_refuse(s,
                          "%s of %s cannot be parallel: two threads would "
@@ -320,7 +319,7 @@ check_shift(struct tt_schedule *s, int stage)
                        l->name, tt_stage_name(s, stage));
     int whole = reaches_inside(ss, h, acc) ? l->parent : h;
     for (int i = first; i < ss->norder && i <= acc; i++)
-      if (comes_from(ss, ss->order[i], whole))
+      if (tt_comes_from(ss, ss->order[i], whole))
         return tt_refuse(s,
                          "reduction loop %s of %s is outside %s, whose "
                          "tail is shifted",
@@ -595,5 +594,6 @@ tt_check_stage(struct tt_schedule *s, int stage)
   return check_finish(s, stage) && check_kinds(s, stage) &&
          check_shift(s, stage) && check_strict(s, stage) &&
          check_caches(s, stage) && check_prefetches(s, stage) &&
-         check_attached(s, stage) && tt_check_shrink(s, stage);
+         check_attached(s, stage) && tt_check_shrink(s, stage) &&
+         tt_check_bound(s);
 }

@@ -13,6 +13,9 @@ bool tt_refuse(struct tt_schedule *, const char *fmt, ...)
  * next argument. */
 void tt_record(struct tt_schedule *, int stage, const char *primitive,
                const char *fmt, ...);
+/* Make a plain leaf a loop of that kind, if the stage's invariants hold. */
+bool tt_set_kind(struct tt_schedule *, int stage, int loop, enum tt_for_kind,
+                 int lanes);
 /* Position of a leaf in the order, or -1. */
 int tt_position(const struct tt_stage_schedule *, int loop);
 /* Plain loops over the axes of a stage. */
@@ -29,6 +32,11 @@ bool tt_loop_uses_axis(const struct tt_stage_schedule *, int loop,
 /* Do the invariants of a stage hold (order of reductions, places of caches,
  * what stands inside vector loops)?  Sets s->error. */
 bool tt_check_stage(struct tt_schedule *, int stage);
+/* The part of it about loops that are bound to blocks or threads; the places
+ * of all stages matter. */
+bool tt_check_bound(struct tt_schedule *);
+/* Is the loop made of that one by splits and fusions? */
+bool tt_comes_from(const struct tt_stage_schedule *, int loop, int ancestor);
 const char *tt_stage_name(const struct tt_schedule *, int stage);
 /* For a read with a value outside the tensor, SELECT(inside, load, v): v, when
  * the condition says nothing but that the index is inside.  Else NULL. */

@@ -206,6 +206,21 @@ do_parallel(const struct call *k)
 }
 
 static bool
+do_bind(const struct call *k)
+{
+  int loop;
+  const struct tt_sarg *a = positional(k->c, 1);
+  if (!arg_loop(k, k->stage, 0, false, &loop))
+    return false;
+  for (int kind = TT_BLOCK_X;
+       a && a->kind == TT_SARG_STR && kind <= (int)TT_THREAD_Z; kind++)
+    if (strcmp(a->str, tt_bound_name((enum tt_for_kind)kind)) == 0)
+      return tt_bind(k->s, k->stage, loop, (enum tt_for_kind)kind);
+  return tt_refuse(k->s, "argument 2 of bind must be \"block.x\", ... or "
+                         "\"thread.z\"");
+}
+
+static bool
 do_rfactor(const struct call *k)
 {
   int loop;
@@ -410,6 +425,7 @@ static const struct primitive {
     {"unroll", 1, 1, {0}, "unroll(loop)", do_unroll},
     {"vectorize", 2, 2, {0}, "vectorize(loop, lanes)", do_vectorize},
     {"parallel", 1, 1, {0}, "parallel(loop)", do_parallel},
+    {"bind", 2, 2, {0}, "bind(loop, \"thread.x\")", do_bind},
     {"rfactor", 4, 4, {0}, "rfactor(loop, factor, inner, tensor)", do_rfactor},
     {"shrink", 1, 1, {0}, "shrink(loop)", do_shrink},
     {"reciprocal", 1, 1, {0}, "reciprocal(loop)", do_reciprocal},

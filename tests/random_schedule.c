@@ -286,6 +286,19 @@ try_one(struct dice *d)
   }
 }
 
+static void
+try_bind(struct dice *d)
+{
+  int stage = below(d, d->s->nstages), l = leaf(d, stage);
+  int kind = TT_BLOCK_X + below(d, 6);
+  const struct tt_stage_schedule *ss = &d->s->stages[stage];
+  /* (At random few block loops would stand outermost.) */
+  if (tt_is_block((enum tt_for_kind)kind) && ss->norder)
+    l = ss->order[below(d, ss->norder > 1 ? 2 : 1)];
+  if (l >= 0)
+    tt_bind(d->s, stage, l, (enum tt_for_kind)kind);
+}
+
 struct tt_schedule *
 tt_random_schedule(struct tt_arena *arena, const struct tt_program *program,
                    uint64_t seed, int tries, bool strict_fp)
@@ -303,6 +316,8 @@ tt_random_schedule(struct tt_arena *arena, const struct tt_program *program,
     if (finishes && i % 4 == 3)
       try_finish(&d);
     try_one(&d);
+    if (seed % 7 == 5)
+      try_bind(&d);
   }
   for (int i = 0; i < d.s->nstages && seed % 2; i++)
     if (d.s->stages[i].place != TT_FINISH && leaf(&d, i) >= 0)

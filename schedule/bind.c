@@ -86,6 +86,45 @@ check_loop(struct tt_schedule *s, int stage, int i)
   return check_size(s, stage, l) && check_tail(s, stage, ss->order[i]);
 }
 
+/* Does anything stand at the top of the loop's body? */
+static bool
+hangs_on(const struct tt_schedule *s, int stage, int loop)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  bool any = ss->cache_write == loop;
+  for (int i = 0; i < ss->ncaches; i++)
+    any |= ss->caches[i].loop == loop;
+  for (int i = 0; i < ss->nprefetches; i++)
+    any |= ss->prefetches[i].loop == loop;
+  for (int i = 0; i < stage && ss->attached; i++)
+    any |= s->stages[i].place == TT_AT && s->stages[i].at_stage == stage &&
+           s->stages[i].at_loop == loop;
+  return any;
+}
+
+/* Between thread loops stands nothing: it would run once for several threads,
+ * which then would have to wait for it. */
+static bool
+check_between(struct tt_schedule *s, int stage)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  int last = -1;
+  for (int i = 0; i < ss->norder; i++)
+    if (tt_is_thread(ss->loops[ss->order[i]].kind))
+      last = i;
+  for (int i = 0; i < last; i++)
+    if (tt_is_thread(ss->loops[ss->order[i]].kind) &&
+        (!tt_is_thread(ss->loops[ss->order[i + 1]].kind) ||
+         hangs_on(s, stage, ss->order[i])))
+      return tt_refuse(s,
+                       "something stands between %s and %s of %s, which are "
+                       "bound to threads",
+                       ss->loops[ss->order[i]].name,
+                       ss->loops[ss->order[last]].name,
+                       tt_stage_name(s, stage));
+  return true;
+}
+
 /* A thread loop outside the place of a stage that is computed in another one;
  * NULL: there is none. */
 static const struct tt_loop *
@@ -130,7 +169,7 @@ check_stage(struct tt_schedule *s, int stage)
                        l->name, tt_stage_name(s, stage), tt_bound_name(l->kind),
                        outer->name, tt_bound_name(outer->kind));
   }
-  return true;
+  return check_between(s, stage);
 }
 
 bool

@@ -203,6 +203,12 @@ tests_libexec_a_SOURCES = tests/exec_c.c tests/exec_c.h
 check_LIBRARIES += tests/libnest.a
 tests_libnest_a_SOURCES = tests/nest.c tests/nest.h
 tests_libnest_a_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+check_PROGRAMS += tests/test_gpu
+TESTS += tests/test_gpu
+tests_test_gpu_SOURCES = tests/test_gpu.c
+tests_test_gpu_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_gpu_LDADD = tests/libexec.a schedule/libschedule.a \
+	codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
 check_PROGRAMS += tests/test_operators
 TESTS += tests/test_operators
 tests_test_operators_SOURCES = tests/test_operators.c

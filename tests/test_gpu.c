@@ -1,0 +1,177 @@
+/* Loops bound to blocks and threads of a GPU: what is refused and why, and
+ * that a tiled product keeps its results.
+ */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "ir/passes.h"
+#include "schedule/schedule.h"
+
+/* C[m,n] = sum[k](A[m,k] * B[k,n]) */
+static struct tt_program *
+matmul(struct tt_arena *ar, int64_t m, int64_t n, int64_t k)
+{
+  struct tt_program *p = tt_program_new(ar, "mm");
+  struct tt_tensor *a =
+      tt_program_tensor(p, "A", TT_INPUT, TT_F32, 2, (int64_t[]){m, k});
+  struct tt_tensor *b =
+      tt_program_tensor(p, "B", TT_INPUT, TT_F32, 2, (int64_t[]){k, n});
+  struct tt_tensor *c =
+      tt_program_tensor(p, "C", TT_OUTPUT, TT_F32, 2, (int64_t[]){m, n});
+  const struct tt_var *v[] = {tt_program_var(p, "m", m),
+                              tt_program_var(p, "n", n),
+                              tt_program_var(p, "k", k)};
+  const struct tt_expr *i[3];
+  for (int d = 0; d < 3; d++)
+    i[d] = tt_var_ref(ar, v[d]);
+  const struct tt_expr *value = tt_binary(
+      ar, TT_MUL, tt_load(ar, a, 2, (const struct tt_expr *[]){i[0], i[2]}),
+      tt_load(ar, b, 2, (const struct tt_expr *[]){i[2], i[1]}));
+  tt_program_stage(p, c, v, TT_RED_SUM, 1, v + 2, value, NULL);
+  return p;
+}
+
+static void
+refused(const struct tt_schedule *s, bool result, const char *why)
+{
+  assert_false(result);
+  assert_non_null(s->error);
+  if (!strstr(s->error, why))
+    fail_msg("refused for another reason: %s", s->error);
+}
+
+static int
+loop(const struct tt_schedule *s, const char *name)
+{
+  int l = tt_find_loop(s, 0, name);
+  assert_true(l >= 0);
+  return l;
+}
+
+static void
+illegal_bindings_name_the_loops(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_schedule *s = tt_schedule_new(ar, matmul(ar, 100, 2048, 16), false);
+  refused(s, tt_bind(s, 0, loop(s, "k"), TT_THREAD_X), "only spatial loops");
+  refused(s, tt_bind(s, 0, loop(s, "n"), TT_BLOCK_X), "m is outside n");
+  refused(s, tt_bind(s, 0, loop(s, "n"), TT_THREAD_X), "at most 1024");
+  assert_true(tt_split(s, 0, loop(s, "n"), 32, "t", TT_TAIL_PEEL) >= 0);
+  assert_true(tt_bind(s, 0, loop(s, "m"), TT_BLOCK_Y));
+  refused(s, tt_bind(s, 0, loop(s, "n"), TT_BLOCK_Y), "both bound to block.y");
+  assert_true(tt_bind(s, 0, loop(s, "n"), TT_BLOCK_X));
+  refused(s, tt_reorder(s, 0, 2, (int[]){loop(s, "t"), loop(s, "n")}),
+          "only other blocks");
+  refused(s, tt_unroll(s, 0, loop(s, "n")), "bound");
+  assert_true(tt_bind(s, 0, loop(s, "t"), TT_THREAD_X));
+  assert_int_equal(s->nbound, 3);
+  tt_arena_free(ar);
+}
+
+static void
+threads_stand_inside_one_another(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_schedule *s = tt_schedule_new(ar, matmul(ar, 20, 20, 16), false);
+  assert_true(tt_split(s, 0, loop(s, "m"), 8, "mi", TT_TAIL_SHIFT) >= 0);
+  refused(s, tt_bind(s, 0, loop(s, "m"), TT_THREAD_Y), "shifted tail");
+  s = tt_schedule_new(ar, matmul(ar, 20, 20, 16), false);
+  assert_true(tt_cache_read(s, 0, s->program->tensors[0], loop(s, "m"), 0, NULL,
+                            0, "A_c"));
+  assert_true(tt_bind(s, 0, loop(s, "m"), TT_THREAD_Y));
+  refused(s, tt_bind(s, 0, loop(s, "n"), TT_THREAD_X), "between m and n");
+  tt_arena_free(ar);
+}
+
+/* The schedule of a tiled product, its operands shared by a block's threads:
+ * tiles of 16 by 16, four results by four a thread. */
+static struct tt_schedule *
+tiled(struct tt_arena *ar, struct tt_program *p, enum tt_tail tail)
+{
+  struct tt_schedule *s = tt_schedule_new(ar, p, false);
+  static const char *const outer[] = {"m", "n"};
+  static const char *const inner[2][2] = {{"my", "mr"}, {"nx", "nr"}};
+  for (int i = 0; i < 2; i++) {
+    assert_true(tt_split(s, 0, loop(s, outer[i]), 16, inner[i][0], tail) >= 0);
+    assert_true(tt_split(s, 0, loop(s, inner[i][0]), 4, inner[i][1],
+                         TT_TAIL_PEEL) >= 0);
+  }
+  assert_true(tt_split(s, 0, loop(s, "k"), 8, "ki", TT_TAIL_PEEL) >= 0);
+  int order[] = {loop(s, "m"),  loop(s, "n"),  loop(s, "k"),  loop(s, "my"),
+                 loop(s, "nx"), loop(s, "ki"), loop(s, "mr"), loop(s, "nr")};
+  assert_true(tt_reorder(s, 0, 8, order));
+  assert_true(tt_bind(s, 0, loop(s, "m"), TT_BLOCK_Y));
+  assert_true(tt_bind(s, 0, loop(s, "n"), TT_BLOCK_X));
+  assert_true(tt_bind(s, 0, loop(s, "my"), TT_THREAD_Y));
+  assert_true(tt_bind(s, 0, loop(s, "nx"), TT_THREAD_X));
+  assert_true(tt_cache_write(s, 0, loop(s, "n")));
+  for (int i = 0; i < 2; i++)
+    assert_true(tt_cache_read(s, 0, p->tensors[i], loop(s, "k"), 0, NULL, 0,
+                              i ? "Bs" : "As"));
+  assert_true(tt_unroll(s, 0, loop(s, "mr")));
+  assert_true(tt_unroll(s, 0, loop(s, "nr")));
+  return s;
+}
+
+static void
+assert_equal(const struct tt_tensor *t, struct tt_values *want,
+             struct tt_values *got)
+{
+  double *wf, *gf;
+  int64_t *wi, *gi;
+  tt_values_of(want, t, &wf, &wi);
+  tt_values_of(got, t, &gf, &gi);
+  for (int64_t i = 0; i < tt_tensor_size(t); i++)
+    if (!(fabs(wf[i] - gf[i]) <= 1e-4))
+      fail_msg("%s[%lld]: %g instead of %g", t->name, (long long)i, gf[i],
+               wf[i]);
+}
+
+static void
+tiled_product_is_right(void **state)
+{
+  (void)state;
+  static const enum tt_tail tails[] = {TT_TAIL_PEEL, TT_TAIL_GUARD};
+  struct tt_arena *ar = tt_arena_new();
+  for (int i = 0; i < 4; i++) {
+    struct tt_program *p =
+        i < 2 ? matmul(ar, 32, 48, 16) : matmul(ar, 37, 50, 21);
+    struct tt_schedule *s = tiled(ar, p, tails[i % 2]);
+    struct tt_nest nest;
+    const char *error = NULL;
+    assert_true(tt_schedule_lower(ar, s, &nest, &error));
+    struct tt_values *want = tt_values_new(), *got = tt_values_new();
+    tt_values_random(want, p, 1);
+    tt_values_random(got, p, 1);
+    assert_null(tt_interpret_program(p, want));
+    error = tt_interpret_nest(&nest, got);
+    if (error)
+      fail_msg("%s", error);
+    assert_equal(p->tensors[2], want, got);
+    tt_values_free(want);
+    tt_values_free(got);
+  }
+  tt_arena_free(ar);
+}
+
+int
+main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(illegal_bindings_name_the_loops),
+      cmocka_unit_test(threads_stand_inside_one_another),
+      cmocka_unit_test(tiled_product_is_right),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

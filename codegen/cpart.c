@@ -24,12 +24,73 @@ tt_c_is_part(int lanes)
   return tt_c_lanes(lanes) != lanes;
 }
 
-/* The machine's own name of the vector: ups512, upd256, ... */
+/* The machine's own name of the vector: ps512, pd256, ps128 or ps. */
 static const char *
-machine_form(struct cprinter *c, int bytes, int lanes)
+machine_form(struct cprinter *c, int bytes, int lanes, bool short_forms)
 {
-  return tt_arena_printf(c->arena, "%s%d", bytes == 4 ? "ups" : "upd",
-                         bytes * lanes * 8);
+  const char *element = bytes == 4 ? "ps" : "pd";
+  int bits = bytes * lanes * 8;
+  if (short_forms && bits == 128)
+    return element;
+  return tt_arena_printf(c->arena, "%s%d", element, bits);
+}
+
+/* What to do with a mask register.  The mask is hidden from the optimizer: gcc
+ * takes a masked load by a constant for a load of the whole vector that is
+ * blended. */
+static const char *
+by_mask(struct cprinter *c, const char *v, const char *as, int bytes, int full,
+        bool store)
+{
+  const char *mask = full == 16 ? "unsigned short" : "unsigned char";
+  const char *form = machine_form(c, bytes, full, false);
+  const char *move =
+      store ? tt_arena_printf(c->arena,
+                              "__builtin_ia32_storeu%s_mask((void *)(p), "
+                              "(%s)(x), tt_m)",
+                              form, as)
+            : tt_arena_printf(c->arena,
+                              "(%s)__builtin_ia32_loadu%s_mask("
+                              "(const void *)(p), (%s){0}, tt_m)",
+                              v, form, as);
+  return tt_arena_printf(c->arena,
+                         "  %s tt_m = (%s)((1 << (n)) - 1);\n"
+                         "  __asm__(\"\" : \"+Yk\"(tt_m));\n"
+                         "  %s;\n",
+                         mask, mask, move);
+}
+
+/* A load by a vector of masks, which older machines have.  (Their stores of
+ * this kind are slow.) */
+static const char *
+by_vector(struct cprinter *c, const char *v, int bytes, int full)
+{
+  const char *m = tt_c_raw_vector(c, bytes, full);
+  struct tt_sb sb = {0};
+  tt_sb_printf(&sb, "  const %s tt_m = (%s)((%s){", m, m, m);
+  for (int i = 0; i < full; i++)
+    tt_sb_printf(&sb, "%d%s", i, i + 1 < full ? ", " : "} < (n));\n");
+  tt_sb_printf(&sb,
+               "  (%s)__builtin_ia32_maskload%s((const void *)(p), tt_m);\n", v,
+               machine_form(c, bytes, full, true));
+  const char *text = tt_arena_strdup(c->arena, tt_sb_str(&sb));
+  tt_sb_free(&sb);
+  return text;
+}
+
+static const char *
+by_moves(struct cprinter *c, const char *v, int bytes, bool store)
+{
+  if (store)
+    return tt_arena_printf(c->arena,
+                           "  const %s tt_v = (x);\n"
+                           "  __builtin_memcpy(p, &tt_v, (n) * %d);\n",
+                           v, bytes);
+  return tt_arena_printf(c->arena,
+                         "  %s tt_v = {0};\n"
+                         "  __builtin_memcpy(&tt_v, p, (n) * %d);\n"
+                         "  tt_v;\n",
+                         v, bytes);
 }
 
 /* first_f32x16(p, n): n elements from p on, then zeros;
@@ -38,47 +99,26 @@ static const char *
 helper(struct cprinter *c, enum tt_dtype t, int full, bool store)
 {
   int bytes = tt_dtype_bytes(t);
-  enum tt_dtype f = bytes == 4 ? TT_F32 : TT_F64;
   const char *v = tt_c_vector(c, t, full);
   const char *name = tt_c_helper_name(
       c, tt_arena_printf(c->arena, "%s_%s", store ? "put_first" : "first", v));
   if (tt_c_has_helper(c, name))
     return name;
-  const char *as = tt_c_vector(c, f, full);
-  const char *form = machine_form(c, bytes, full);
-  const char *text, *params = store ? "p, n, x" : "p, n";
-  const char *mask = full == 16 ? "unsigned short" : "unsigned char";
-  /* The mask is hidden from the optimizer: gcc takes a masked load by a
-   * constant for a load of the whole vector that is blended. */
-  if (store)
-    text = tt_arena_printf(c->arena,
-                           "  %s tt_m = (%s)((1 << (n)) - 1);\n"
-                           "  __asm__(\"\" : \"+Yk\"(tt_m));\n"
-                           "  __builtin_ia32_store%s_mask((void *)(p), "
-                           "(%s)(x), tt_m);\n",
-                           mask, mask, form, as);
-  else
-    text = tt_arena_printf(c->arena,
-                           "  %s tt_m = (%s)((1 << (n)) - 1);\n"
-                           "  __asm__(\"\" : \"+Yk\"(tt_m));\n"
-                           "  (%s)__builtin_ia32_load%s_mask("
-                           "(const void *)(p), (%s){0}, tt_m);\n",
-                           mask, mask, v, form, as);
-  const char *moved =
-      store ? tt_arena_printf(c->arena,
-                              "  const %s tt_v = (x);\n"
-                              "  __builtin_memcpy(p, &tt_v, (n) * %d);\n",
-                              v, bytes)
-            : tt_arena_printf(c->arena,
-                              "  %s tt_v = {0};\n"
-                              "  __builtin_memcpy(&tt_v, p, (n) * %d);\n"
-                              "  tt_v;\n",
-                              v, bytes);
-  text = tt_arena_printf(
-      c->arena,
-      "#if defined(__AVX512F__) && defined(__AVX512VL__)\n%s#else\n%s#endif\n",
-      tt_c_vector_macro(c, name, params, text),
-      tt_c_vector_macro(c, name, params, moved));
+  const char *as = tt_c_vector(c, bytes == 4 ? TT_F32 : TT_F64, full);
+  const char *params = store ? "p, n, x" : "p, n";
+  struct tt_sb sb = {0};
+  tt_sb_printf(&sb, "#if defined(__AVX512F__) && defined(__AVX512VL__)\n%s",
+               tt_c_vector_macro(c, name, params,
+                                 by_mask(c, v, as, bytes, full, store)));
+  if (!store && full * bytes <= 32)
+    tt_sb_printf(
+        &sb, "#elif defined(__AVX__)\n%s",
+        tt_c_vector_macro(c, name, params, by_vector(c, v, bytes, full)));
+  tt_sb_printf(
+      &sb, "#else\n%s#endif\n",
+      tt_c_vector_macro(c, name, params, by_moves(c, v, bytes, store)));
+  const char *text = tt_arena_strdup(c->arena, tt_sb_str(&sb));
+  tt_sb_free(&sb);
   return tt_c_add_helper(c, name, text);
 }
 

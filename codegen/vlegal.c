@@ -308,7 +308,7 @@ add_loop(void *ctx, const struct tt_stmt *s)
   tt_walk(s->body, widest_stmt, &w);
   int fit = v->bytes / w.bytes;
   struct entry e = {s, power_of_two(s->lanes < fit ? s->lanes : fit),
-                    v->bytes == 64 && in_parts(s), v->locals.n, 0};
+                    v->bytes >= 32 && in_parts(s), v->locals.n, 0};
   struct accesses all = {0};
   tt_collect_accesses(s->body, &all);
   for (int i = 0; i < all.n; i++) {

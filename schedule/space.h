@@ -163,7 +163,8 @@ int tt_chain_finish(const struct tt_rules *, int stage, int epilogue,
  * needs it? */
 bool tt_chain_inlines(const struct tt_rules *, int stage);
 /* The axis before the last along which an elementwise stage reads overlapping
- * windows: what neighbours read is then shared; or -1.  *rows: how many
+ * windows, or the same vectors again: what neighbours read is then shared; or
+ * -1.  *rows: how many
  * neighbours at once. */
 int tt_chain_window(const struct tt_rules *, int stage, int *rows);
 /* How the epilogue of a tiled reduction is computed by default: 0 after it, 1

@@ -147,6 +147,20 @@ tt_chain_fuses(const struct tt_rules *r, const struct tt_rule *rule,
   return rule->finish >= 0 && !rule->finish_calls ? 2 : !whole_copies;
 }
 
+/* Are there vectors that all rows read, beside those of each row? */
+static bool
+shares_vectors(const struct tt_stage *st, const struct tt_access *acc, int n,
+               int axis)
+{
+  bool shared = false, own = false;
+  for (int i = 0; i < n; i++)
+    if (acc[i].affine && acc[i].stride[st->nspatial - 1] == 1) {
+      shared |= acc[i].stride[axis] == 0;
+      own |= acc[i].stride[axis] != 0;
+    }
+  return shared && own;
+}
+
 int
 tt_chain_window(const struct tt_rules *r, int stage, int *rows)
 {
@@ -167,7 +181,10 @@ tt_chain_window(const struct tt_rules *r, int stage, int *rows)
           *rows = n <= 9 ? 8 : 4;
           return axis;
         }
-  return -1;
+  if (!shares_vectors(st, acc, n, axis))
+    return -1;
+  *rows = 2;
+  return axis;
 }
 
 /* ---- groups ------------------------------------------------------------ */

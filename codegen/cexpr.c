@@ -400,8 +400,10 @@ math_call(struct cprinter *c, const struct tt_expr *e, int prec)
   } else {
     const char *name = e->fn == TT_FN_ABS ? "fabs" : tt_fn_name(e->fn);
     c->math = true;
-    text = call(
-        c, tt_arena_printf(c->arena, "%s%s", name, is_double ? "" : "f"), a, b);
+    text = call(c,
+                tt_arena_printf(c->arena, "%s%s", name,
+                                is_double ? "" : c->dialect->single),
+                a, b);
   }
   return rounded(c, t, text, PREC_PRIMARY, prec);
 }

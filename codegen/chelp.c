@@ -16,6 +16,10 @@
 const char *
 tt_c_add_helper(struct cprinter *c, const char *name, const char *text)
 {
+  static const char plain[] = "static inline";
+  size_t n = strlen(plain);
+  if (strncmp(text, plain, n) == 0)
+    text = tt_arena_printf(c->arena, "%s%s", c->dialect->function, text + n);
   TT_PUSH(c->helpers, ((struct helper){name, text}));
   return name;
 }
@@ -118,7 +122,7 @@ fill_in(struct cprinter *c, const char *text, const char *name, enum tt_dtype t)
     else if (*p == 'U' && !word && !next)
       tt_sb_add(&sb, u);
     else if (*p == 'F' && !next && p[1] == '(')
-      tt_sb_add(&sb, t == TT_F64 ? "" : "f");
+      tt_sb_add(&sb, t == TT_F64 ? "" : c->dialect->single);
     else
       tt_sb_putc(&sb, *p);
   }

@@ -167,6 +167,12 @@ tt_names_bind_global(struct names *n, const void *key, const char *want)
   return name;
 }
 
+void
+tt_names_alias(struct names *n, const void *key, const char *name)
+{
+  TT_PUSH(n->bound, ((struct binding){key, name, hash_of(name)}));
+}
+
 const char *
 tt_names_of(const struct names *n, const void *key)
 {

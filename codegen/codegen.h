@@ -56,4 +56,33 @@ const char *tt_codegen_bench(struct tt_arena *, const struct tt_program *,
                              const struct tt_codegen_options *,
                              const struct tt_code_sizes *, struct tt_sb *out);
 
+/* ---- GPUs ---- */
+
+enum tt_gpu_language { TT_CUDA, TT_OPENCL };
+enum tt_gpu_what { TT_GPU_TENSOR, TT_GPU_PREPARED, TT_GPU_WORKSPACE };
+struct tt_gpu_arg {
+  const struct tt_tensor *tensor; /* TT_GPU_TENSOR */
+  enum tt_gpu_what what;
+};
+struct tt_gpu_launch {
+  const char *name;
+  bool prepare; /* a part of NAME_prepare */
+  int64_t grid[3], block[3];
+  int nargs;
+  const struct tt_gpu_arg *args;
+};
+struct tt_gpu_code {
+  int n;
+  const struct tt_gpu_launch *launches; /* in the order in which they run,
+                                           those of NAME_prepare first */
+  int64_t workspace_bytes, prepared_bytes;
+};
+
+/* Kernels and, for CUDA, `cudaError_t NAME_launch(..., cudaStream_t)`.  `name`
+ * NULL: the program's.  NULL, or why it cannot be printed (a limit of GPUs that
+ * is exceeded). */
+const char *tt_codegen_gpu(struct tt_arena *, const struct tt_nest *,
+                           enum tt_gpu_language, const char *name,
+                           struct tt_gpu_code *, struct tt_sb *out);
+
 #endif

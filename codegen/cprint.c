@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct dialect gnu_c = {"ptrdiff_t", "restrict", true};
-static const struct dialect plain_c = {"ptrdiff_t", "restrict", false};
+static const struct dialect gnu_c = {"ptrdiff_t",     "restrict",     true,
+                                     "static inline", "static const", "f"};
+const struct dialect tt_plain_c = {"ptrdiff_t",     "restrict",     false,
+                                   "static inline", "static const", "f"};
 
 bool
 tt_has_weights(const struct tt_program *p)
@@ -345,12 +347,12 @@ print_entry(struct cprinter *c, const struct tt_program *p)
 /* ---- the file --------------------------------------------------------- */
 
 /* An initializer in rows that fit the line. */
-static void
-print_const(struct cprinter *c, const struct tt_tensor *t)
+void
+tt_c_table(struct cprinter *c, const struct tt_tensor *t)
 {
   int64_t n = tt_tensor_size(t);
   struct tt_sb row = {0};
-  tt_c_line(c, "static const %s %s[%lld] = {", tt_c_storage(t->dtype),
+  tt_c_line(c, "%s %s %s[%lld] = {", c->dialect->table, tt_c_storage(t->dtype),
             tt_names_of(c->names, t), (long long)n);
   for (int64_t i = 0; i < n; i++) {
     int prec;
@@ -370,8 +372,8 @@ print_const(struct cprinter *c, const struct tt_tensor *t)
   tt_sb_free(&row);
 }
 
-static bool
-has_word(const char *text, const char *word)
+bool
+tt_c_has_word(const char *text, const char *word)
 {
   size_t n = strlen(word);
   for (const char *p = strstr(text, word); p; p = strstr(p + n, word))
@@ -387,7 +389,7 @@ needs_stdint(const char *text)
       "int8_t",   "uint8_t", "int16_t",  "uint16_t",  "int32_t",
       "uint32_t", "int64_t", "uint64_t", "uintptr_t", "INT"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    if (has_word(text, words[i]))
+    if (tt_c_has_word(text, words[i]))
       return true;
   return false;
 }
@@ -405,7 +407,7 @@ print_needs(struct cprinter *c, int64_t workspace)
     tt_c_line(c, "%s", "");
   }
   for (int i = 0; i < c->consts.n; i++) {
-    print_const(c, c->consts.items[i]);
+    tt_c_table(c, c->consts.items[i]);
     tt_c_line(c, "%s", "");
   }
   if (c->options->workspace == TT_WS_STATIC && workspace > 0) {
@@ -438,7 +440,8 @@ assemble(struct cprinter *c, const char *functions, int64_t workspace,
   struct tt_sb head = {0};
   if (c->math)
     tt_sb_add(&head, "#include <math.h>\n");
-  if (has_word(functions, "ptrdiff_t") || has_word(functions, "size_t"))
+  if (tt_c_has_word(functions, "ptrdiff_t") ||
+      tt_c_has_word(functions, "size_t"))
     tt_sb_add(&head, "#include <stddef.h>\n");
   if (needs_stdint(functions) || needs_stdint(needs))
     tt_sb_add(&head, "#include <stdint.h>\n");
@@ -477,7 +480,7 @@ tt_c_kernel(struct tt_arena *arena, const struct tt_nest *nest,
   bool gnu = options->vector_bytes > 0 && !options->c99;
   struct cprinter c = {.arena = arena,
                        .options = options,
-                       .dialect = gnu ? &gnu_c : &plain_c,
+                       .dialect = gnu ? &gnu_c : &tt_plain_c,
                        .names = tt_names_new(arena),
                        .name = options->name ? options->name : n.program->name};
   bind_functions(c.names, c.name);

@@ -14,6 +14,7 @@
  * vmath.c    exp, log, ... among them
  * cstmt.c    statements
  * cprint.c   functions and files
+ * gpuprint.c kernels of GPUs
  * ctest.c    headers, self-tests, benchmarks
  */
 #ifndef TT_CODEGEN_CPRINT_H
@@ -26,8 +27,12 @@
 struct dialect {
   const char *index; /* type of a loop variable */
   const char *restrict_;
-  bool vectors; /* GNU vector types and attributes */
+  bool vectors;         /* GNU vector types and attributes */
+  const char *function; /* how a helper is declared */
+  const char *table;    /* how a constant array is declared */
+  const char *single;   /* suffix of mathematical functions of floats */
 };
+extern const struct dialect tt_plain_c;
 
 struct names;
 /* A block of C that is being printed, innermost first: names declared in it
@@ -42,6 +47,8 @@ const char *tt_names_bind(struct names *, const void *key, const char *want);
 /* The same, to be kept when blocks end. */
 const char *tt_names_bind_global(struct names *, const void *key,
                                  const char *want);
+/* Another key for a name that is bound already. */
+void tt_names_alias(struct names *, const void *key, const char *name);
 /* The name bound to the key; NULL: none. */
 const char *tt_names_of(const struct names *, const void *key);
 void tt_names_free(struct names *);
@@ -72,6 +79,8 @@ struct block_mark {
   int n, block;
 };
 
+struct gpu_printer; /* see gpuprint.c */
+
 struct cprinter {
   struct tt_arena *arena;
   const struct tt_codegen_options *options;
@@ -81,9 +90,10 @@ struct cprinter {
   struct names *names;
   const char *name; /* of the kernel; prefix of what is static when batched */
   struct tt_sb body;
-  int depth;    /* of indentation */
-  int parallel; /* depth of parallel loops */
-  int index;    /* > 0: inside a subscript */
+  const struct gpu_printer *gpu; /* printing a kernel of a GPU; or NULL */
+  int depth;                     /* of indentation */
+  int parallel;                  /* depth of parallel loops */
+  int index;                     /* > 0: inside a subscript */
   /* What the file needs. */
   bool math;
   TT_VEC(const char *) typedefs; /* the texts, in order of first use */
@@ -274,6 +284,12 @@ void tt_c_block(struct cprinter *, const struct tt_stmt *);
 /* Does an allocation, maybe the last statement of its block, open a block? */
 bool tt_c_needs_block(const struct tt_stmt *, bool last);
 
+/* ---- gpuprint.c ---- */
+/* What comes before the statement: a barrier. */
+void tt_gpu_before(struct cprinter *, const struct tt_stmt *);
+/* A loop over blocks or threads. */
+void tt_gpu_loop(struct cprinter *, const struct tt_stmt *);
+
 /* ---- cprint.c ---- */
 /* Prints the kernel's functions (static when `internal`) and what they need
  * before them into `out`. */
@@ -286,6 +302,10 @@ const char *tt_c_prototype(struct tt_arena *, const struct tt_program *,
                            const struct tt_codegen_options *, const char *name,
                            bool prepare);
 const char *tt_c_upper(struct tt_arena *, const char *name);
+/* A constant tensor as an array. */
+void tt_c_table(struct cprinter *, const struct tt_tensor *);
+/* Is there a word that begins so in the text? */
+bool tt_c_has_word(const char *text, const char *word);
 bool tt_has_weights(const struct tt_program *);
 
 #endif

@@ -422,6 +422,10 @@ print_for(struct cprinter *c, const struct tt_stmt *s)
     print_transpose(c, s);
     return;
   }
+  if (c->gpu && (tt_is_block(s->for_kind) || tt_is_thread(s->for_kind))) {
+    tt_gpu_loop(c, s);
+    return;
+  }
   bool parallel = s->for_kind == TT_PARALLEL && c->parallel == 0;
   if (parallel)
     tt_sb_add(&c->body, "#ifdef _OPENMP\n#pragma omp parallel for\n#endif\n");
@@ -491,7 +495,8 @@ print_alloc(struct cprinter *c, const struct tt_stmt *s)
 {
   const struct tt_tensor *t = s->tensor;
   if (!tt_is_register(t)) {
-    print_array(c, s);
+    if (t->scope != TT_SHARED) /* those are declared by the kernel */
+      print_array(c, s);
     tt_c_stmt(c, s->body);
     return;
   }
@@ -544,6 +549,8 @@ tt_c_stmt(struct cprinter *c, const struct tt_stmt *s)
 {
   if (s->kind == TT_STORE || s->kind == TT_FOR || s->kind == TT_IF)
     declare_used(c, s);
+  if (c->gpu)
+    tt_gpu_before(c, s);
   if (s->comment)
     tt_c_comment(c, s->comment);
   switch (s->kind) {

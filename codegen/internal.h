@@ -32,6 +32,11 @@ const struct tt_stmt *tt_pass_drop_dead(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_gather(struct pass *, const struct tt_stmt *);
 const struct tt_stmt *tt_pass_name_loads(struct pass *, const struct tt_stmt *);
 
+/* All of them, top to bottom, and the verifier. */
+const struct tt_stmt *tt_pass_all(struct pass *, const struct tt_stmt *);
+/* The id of the first variable that a pass may make. */
+int tt_next_var(const struct tt_nest *);
+
 /* ---- util.c ------------------------------------------------------------ */
 
 /* A new loop variable. */

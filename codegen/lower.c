@@ -50,8 +50,8 @@ check(struct pass *p, const char *name, bool unrolled, const struct tt_stmt *s)
     p->error = tt_arena_printf(p->arena, "after %s: %s", name, bad);
 }
 
-static const struct tt_stmt *
-run_passes(struct pass *p, const struct tt_stmt *s)
+const struct tt_stmt *
+tt_pass_all(struct pass *p, const struct tt_stmt *s)
 {
   int n = (int)(sizeof passes / sizeof passes[0]);
   for (int i = 0; i < n && !p->error; i++) {
@@ -64,6 +64,19 @@ run_passes(struct pass *p, const struct tt_stmt *s)
   return s;
 }
 
+int
+tt_next_var(const struct tt_nest *nest)
+{
+  int id = nest->program->nvars - 1;
+  int max = tt_max_var(nest->body);
+  id = max > id ? max : id;
+  if (nest->prepare) {
+    max = tt_max_var(nest->prepare);
+    id = max > id ? max : id;
+  }
+  return id + 1;
+}
+
 struct tt_nest
 tt_codegen_passes(struct tt_arena *arena, const struct tt_nest *nest,
                   const struct tt_codegen_options *options, const char **error)
@@ -72,18 +85,11 @@ tt_codegen_passes(struct tt_arena *arena, const struct tt_nest *nest,
   struct tt_codegen_options o = *options;
   if (o.c99)
     o.vector_bytes = 0;
-  int id = nest->program->nvars - 1;
-  int max = tt_max_var(nest->body);
-  id = max > id ? max : id;
-  if (nest->prepare) {
-    max = tt_max_var(nest->prepare);
-    id = max > id ? max : id;
-  }
-  struct pass p = {.arena = arena, .options = &o, .nextvar = id + 1};
-  r.body = run_passes(&p, nest->body);
+  struct pass p = {.arena = arena, .options = &o, .nextvar = tt_next_var(nest)};
+  r.body = tt_pass_all(&p, nest->body);
   p.ahead = true;
   if (nest->prepare && !p.error)
-    r.prepare = run_passes(&p, nest->prepare);
+    r.prepare = tt_pass_all(&p, nest->prepare);
   *error = p.error;
   return r;
 }

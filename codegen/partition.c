@@ -204,6 +204,14 @@ find_local(void *ctx, const struct tt_stmt *s)
     *(bool *)ctx = true;
 }
 
+static void
+find_bound(void *ctx, const struct tt_stmt *s)
+{
+  if (s->kind == TT_FOR &&
+      (tt_is_block(s->for_kind) || tt_is_thread(s->for_kind)))
+    *(bool *)ctx = true;
+}
+
 /* A vector loop that fills a local must keep its slices: those of other loops
  * over the same local are the same only when the loops are. */
 static bool
@@ -212,7 +220,12 @@ may_split(const struct tt_stmt *loop)
   if (loop->for_kind == TT_UNROLL ||
       (loop->for_kind == TT_PARALLEL && loop->var->extent < MIN_PARALLEL))
     return false;
+  /* Blocks and threads of a GPU do not differ in what they run, and what is
+   * around them has memory that they share. */
   bool local = false;
+  tt_walk(loop, find_bound, &local);
+  if (local)
+    return false;
   if (loop->for_kind == TT_VECTOR)
     tt_walk(loop->body, find_local, &local);
   return !local;

@@ -287,17 +287,40 @@ by_tensor(const void *x, const void *y)
 }
 
 static void
-lay_out(struct tt_arena *arena, struct layout *l,
-        const struct tt_program *program, const struct tt_stmt *s)
+finish_layout(struct tt_arena *arena, struct layout *l)
 {
-  struct walk w = {l, NULL};
-  place_locals(&w, s, place_temps(arena, l, program, s), 0);
   struct place *items = l->items;
   l->items = TT_ARRAY(arena, struct place, (size_t)l->n + 1);
   for (int i = 0; i < l->n; i++)
     l->items[i] = items[i];
   free(items);
   qsort(l->items, (size_t)l->n, sizeof *l->items, by_tensor);
+}
+
+static void
+lay_out(struct tt_arena *arena, struct layout *l,
+        const struct tt_program *program, const struct tt_stmt *s)
+{
+  struct walk w = {l, NULL};
+  place_locals(&w, s, place_temps(arena, l, program, s), 0);
+  finish_layout(arena, l);
+}
+
+static void
+place_automatic(void *ctx, const struct tt_stmt *s)
+{
+  struct layout *l = ctx;
+  if (s->kind == TT_ALLOC && s->tensor->scope != TT_REGISTER)
+    TT_PUSH(*l, ((struct place){.tensor = s->tensor, .stack = true}));
+}
+
+void
+tt_plan_automatic(struct tt_arena *arena, const struct tt_stmt *s,
+                  struct layout *l)
+{
+  *l = (struct layout){0};
+  tt_walk(s, place_automatic, l);
+  finish_layout(arena, l);
 }
 
 const struct place *

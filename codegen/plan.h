@@ -33,6 +33,9 @@ struct plan {
  * Arrays are owned by the arena. */
 const char *tt_plan(struct tt_arena *, const struct tt_nest *,
                     const struct tt_codegen_options *, struct plan *);
+/* Every local as an automatic array, wherever it is allocated. */
+void tt_plan_automatic(struct tt_arena *, const struct tt_stmt *,
+                       struct layout *);
 /* NULL: a parameter, a variable, a constant. */
 const struct place *tt_place_of(const struct layout *,
                                 const struct tt_tensor *);

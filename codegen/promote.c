@@ -252,7 +252,8 @@ static const struct tt_stmt *
 promote(void *ctx, const struct tt_stmt *s)
 {
   struct pass *pass = ctx;
-  if (s->kind != TT_ALLOC || s->tensor->scope == TT_WORKSPACE)
+  if (s->kind != TT_ALLOC || s->tensor->scope == TT_WORKSPACE ||
+      s->tensor->scope == TT_SHARED)
     return tt_map_children(pass, s, promote, pass);
   struct promoted p = {.old = s->tensor};
   const struct tt_stmt *body = s->body;

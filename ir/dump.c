@@ -270,6 +270,8 @@ scope_name(enum tt_scope scope)
     return "stack";
   case TT_REGISTER:
     return "register";
+  case TT_SHARED:
+    return "shared";
   }
   return "?";
 }

@@ -31,7 +31,8 @@ enum tt_role {
 
 /* Where a TT_LOCAL lives.  TT_REGISTER is a promise that every access has
  * constant indices once unrolled; it is printed as named variables. */
-enum tt_scope { TT_WORKSPACE, TT_STACK, TT_REGISTER };
+/* TT_SHARED, of a GPU: by the threads of a block. */
+enum tt_scope { TT_WORKSPACE, TT_STACK, TT_REGISTER, TT_SHARED };
 
 /* A dense row-major tensor.  `dims` has `ndim` entries, all >= 1; a scalar
  * has ndim 0.  Values of an integer input lie in lo..hi (half open) when

@@ -224,6 +224,10 @@ struct tt_schedule *tt_space_schedule(struct tt_arena *,
 /* The configuration of the default schedule (--trials=0). */
 void tt_space_default(const struct tt_space *, int *config);
 
+/* The default schedule for GPUs. */
+struct tt_schedule *tt_gpu_schedule(struct tt_arena *,
+                                    const struct tt_program *, bool strict_fp);
+
 /* ---- the space of a block with open choices (choices.c) ---------------- */
 
 /* How many arguments of the block are open: `?` or {...}. */

@@ -209,6 +209,16 @@ tests_test_gpu_SOURCES = tests/test_gpu.c
 tests_test_gpu_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_gpu_LDADD = tests/libexec.a schedule/libschedule.a \
 	codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
+if HAVE_OPENCL
+check_PROGRAMS += tests/test_opencl
+TESTS += tests/test_opencl
+tests_test_opencl_SOURCES = tests/test_opencl.c \
+	tests/random_schedule.c tests/random_schedule.h
+tests_test_opencl_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) $(OPENCL_CFLAGS)
+tests_test_opencl_LDADD = tests/libexec.a tests/librandom.a \
+	frontend/libfrontend.a schedule/libschedule.a \
+	codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS) $(OPENCL_LIBS)
+endif
 check_PROGRAMS += tests/test_operators
 TESTS += tests/test_operators
 tests_test_operators_SOURCES = tests/test_operators.c

@@ -142,7 +142,22 @@ add_program(const struct tt_job *job, const char *path, program_fn *fn,
   return error;
 }
 
-/* The C code with its banner, and the sizes that are known from it. */
+static const char *
+gpu_code(const struct tt_job *job, const struct tt_nest *nest,
+         enum tt_language language, struct tt_code_sizes *sizes,
+         struct tt_sb *out)
+{
+  struct tt_gpu_code code;
+  const char *error = tt_codegen_gpu(
+      job->arena, nest, language == TT_LANGUAGE_CUDA ? TT_CUDA : TT_OPENCL,
+      NULL, &code, out);
+  if (!error)
+    *sizes = (struct tt_code_sizes){.workspace_bytes = code.workspace_bytes,
+                                    .prepared_bytes = code.prepared_bytes};
+  return error;
+}
+
+/* The code with its banner, and the sizes that are known from it. */
 static const char *
 add_code(const struct tt_job *job, const struct tt_codegen_options *cg,
          struct tt_code_sizes *sizes, struct tt_output *out)
@@ -152,7 +167,10 @@ add_code(const struct tt_job *job, const struct tt_codegen_options *cg,
   const char *error = NULL;
   if (!tt_schedule_lower(job->arena, job->schedule, &nest, &error))
     return error;
-  error = tt_codegen_c(job->arena, &nest, cg, sizes, &code);
+  enum tt_language language = tt_options_language(job->options);
+  error = language == TT_LANGUAGE_C
+              ? tt_codegen_c(job->arena, &nest, cg, sizes, &code)
+              : gpu_code(job, &nest, language, sizes, &code);
   if (!error) {
     banner(job, sizes, &all);
     tt_sb_addn(&all, tt_sb_str(&code), code.len);

@@ -70,11 +70,12 @@ probe_outputs(const struct tt_job *job)
   const char *paths[] = {o->output, o->header, o->emit_test, o->emit_bench,
                          o->deps_file};
   enum { N = sizeof paths / sizeof paths[0] };
-  if (o->output && !ends_with(o->output, ".c") && !tt_output_special(o->output))
+  if (o->output && !ends_with(o->output, ".c") &&
+      tt_options_language(o) == TT_LANGUAGE_C && !tt_output_special(o->output))
     return tt_fail(TT_EXIT_USAGE,
                    tt_arena_printf(job->arena,
-                                   "-o '%s': only C is written; the name must "
-                                   "end in .c",
+                                   "-o '%s': the name must end in .c, .cu or "
+                                   ".cl",
                                    o->output));
   for (int i = 0; i < N; i++) {
     for (int j = 0; paths[i] && j < i; j++)
@@ -288,6 +289,11 @@ block_of_source(const struct tt_job *job)
 static enum tt_exit
 default_schedule(struct tt_job *job)
 {
+  if (tt_options_language(job->options) != TT_LANGUAGE_C) {
+    job->schedule = tt_gpu_schedule(job->arena, job->front.program,
+                                    job->options->strict_fp);
+    return TT_EXIT_DONE;
+  }
   struct tt_space *space = tt_space_new(job->arena, job->front.program,
                                         &job->model, job->options->strict_fp);
   int *config = TT_ARRAY(job->arena, int, (size_t)space->nknobs + 1);

@@ -391,6 +391,34 @@ tt_options_parse(struct tt_arena *arena, int n, const char *const *words,
 
 /* ---- what options say together ----------------------------------------- */
 
+enum tt_language
+tt_options_language(const struct tt_options *o)
+{
+  size_t n = o->output ? strlen(o->output) : 0;
+  if (n > 3 && strcmp(o->output + n - 3, ".cu") == 0)
+    return TT_LANGUAGE_CUDA;
+  if (n > 3 && strcmp(o->output + n - 3, ".cl") == 0)
+    return TT_LANGUAGE_OPENCL;
+  return TT_LANGUAGE_C;
+}
+
+/* What has no meaning for GPUs; NULL: nothing of that was given. */
+static const char *
+check_gpu(const struct tt_options *o)
+{
+  if (tt_options_language(o) == TT_LANGUAGE_C)
+    return NULL;
+  if (o->header || o->emit_test || o->emit_bench)
+    return "--header, --emit-test and --emit-bench go with -o FILE.c";
+  if (o->trials > 0 || o->time > 0 || o->retune)
+    return "nothing is measured for GPUs: --trials, --time and --retune go "
+           "with -o FILE.c";
+  if (o->vector_bits > 0 || o->std != TT_NOT_GIVEN ||
+      o->workspace != TT_NOT_GIVEN || o->threads != TT_NOT_GIVEN)
+    return "--vector, --std, --workspace and --threads go with -o FILE.c";
+  return NULL;
+}
+
 bool
 tt_options_check(struct tt_arena *arena, const struct tt_options *o,
                  const char **error)
@@ -425,6 +453,8 @@ tt_options_check(struct tt_arena *arena, const struct tt_options *o,
     *error = tt_arena_printf(
         arena, "--std=c99 has no vectors: --vector=%d needs --std=gnu11",
         o->vector_bits);
+  else
+    *error = check_gpu(o);
   return !*error;
 }
 
@@ -435,6 +465,9 @@ deps_name(struct tt_arena *arena, const char *output)
   int stem = (int)strlen(output);
   if (stem > 2 && strcmp(output + stem - 2, ".c") == 0)
     stem -= 2;
+  else if (stem > 3 && (strcmp(output + stem - 3, ".cu") == 0 ||
+                        strcmp(output + stem - 3, ".cl") == 0))
+    stem -= 3;
   return tt_arena_printf(arena, "%.*s.d", stem, output);
 }
 
@@ -443,6 +476,10 @@ tt_options_defaults(struct tt_arena *arena, struct tt_options *o)
 {
   if (o->deps && !o->deps_file)
     o->deps_file = deps_name(arena, o->output);
+  if (tt_options_language(o) != TT_LANGUAGE_C) {
+    o->vector_bits = 0;
+    o->trials = 0;
+  }
   if (!o->cc)
     o->cc = "cc";
   if (!o->cflags)

@@ -82,6 +82,9 @@ bool tt_options_check(struct tt_arena *, const struct tt_options *,
 /* Put the defaults in place of what was not given, save vector_bits, which
  * depends on the machine. */
 void tt_options_defaults(struct tt_arena *, struct tt_options *);
+/* The language of the output, from its name. */
+enum tt_language { TT_LANGUAGE_C, TT_LANGUAGE_CUDA, TT_LANGUAGE_OPENCL };
+enum tt_language tt_options_language(const struct tt_options *);
 /* The text of --help. */
 void tt_options_help(struct tt_sb *);
 /* What of the command decides the emitted code, as words that

@@ -1,0 +1,589 @@
+/* A loop nest becomes kernels of a GPU.
+ *
+ * What stands outside of thread loops and is independent of its order (copies
+ * into shared memory above all) is shared out among the threads.  A statement
+ * at root without bound loops is shared out among blocks, too.  What cannot be
+ * shared out is done by one thread.
+ */
+#include "config.h"
+
+#include "codegen/gpu.h"
+
+#include "codegen/vectorize.h"
+
+#include <stdlib.h>
+
+enum {
+  THREADS = 256,          /* of a block where a schedule says nothing */
+  MAX_THREADS = 1024,     /* of a block */
+  MAX_SHARED = 48 << 10,  /* bytes of a block */
+  MAX_PRIVATE = 16 << 10, /* bytes of one local of a thread */
+  MAX_REGISTER = 4 << 10, /* bytes of one that may become registers */
+  MAX_CHAIN = 16
+};
+
+typedef const struct tt_stmt *stmt;
+
+struct gpu {
+  struct pass *pass;
+  struct tt_arena *arena;
+  struct gpu_kernel *k; /* being made */
+  TT_VEC(struct gpu_kernel) kernels;
+  TT_VEC(const struct tt_tensor *) locals;
+};
+
+int
+tt_gpu_dim(enum tt_for_kind kind)
+{
+  return ((int)kind - (int)TT_BLOCK_X) % TT_GPU_DIMS;
+}
+
+struct search {
+  enum tt_for_kind from, to;
+  bool found;
+};
+
+static void
+look(void *ctx, stmt s)
+{
+  struct search *f = ctx;
+  f->found |=
+      s->kind == TT_FOR && s->for_kind >= f->from && s->for_kind <= f->to;
+}
+
+bool
+tt_gpu_has(stmt s, enum tt_for_kind from, enum tt_for_kind to)
+{
+  struct search f = {from, to, false};
+  tt_walk(s, look, &f);
+  return f.found;
+}
+
+static bool
+has_threads(stmt s)
+{
+  return tt_gpu_has(s, TT_THREAD_X, TT_THREAD_Z);
+}
+
+static bool
+is_bound(stmt s)
+{
+  return s->kind == TT_FOR &&
+         (tt_is_block(s->for_kind) || tt_is_thread(s->for_kind));
+}
+
+static int64_t
+bytes_of(const struct tt_tensor *t)
+{
+  return tt_tensor_size(t) * tt_dtype_bytes(t->dtype);
+}
+
+/* ---- other tensors ----------------------------------------------------- */
+
+/* Accesses of a tensor go to another one, without some of its dimensions. */
+struct change {
+  struct gpu *g;
+  const struct tt_tensor *old, *new;
+  bool drop[TT_MAX_DIMS];
+};
+
+static int
+keep_indices(const struct change *c, int n, const struct tt_expr *const *idx,
+             const struct tt_expr **kept)
+{
+  int k = 0;
+  for (int i = 0; i < n; i++)
+    if (!c->drop[i])
+      kept[k++] = idx[i];
+  return k;
+}
+
+static const struct tt_expr *
+change_load(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
+{
+  const struct change *c = ctx;
+  const struct tt_expr *idx[TT_MAX_DIMS];
+  if (e->kind != TT_LOAD || e->tensor != c->old)
+    return e;
+  int n = keep_indices(c, e->nargs, e->args, idx);
+  return tt_load(ar, c->new, n, idx);
+}
+
+static const struct tt_expr *
+change_expr(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
+{
+  return tt_expr_rewrite(ar, e, change_load, ctx);
+}
+
+static stmt
+change_stores(void *ctx, stmt s)
+{
+  const struct change *c = ctx;
+  const struct tt_expr *idx[TT_MAX_DIMS];
+  if (s->kind != TT_STORE)
+    return tt_map_children(c->g->pass, s, change_stores, ctx);
+  if (s->tensor != c->old)
+    return s;
+  int n = keep_indices(c, s->nidx, s->idx, idx);
+  stmt r = tt_store(c->g->arena, c->new, n, idx, s->value);
+  return s->comment ? tt_comment(c->g->arena, s->comment, r) : r;
+}
+
+static stmt
+change_tensor(struct change *c, stmt s)
+{
+  return change_stores(c, tt_stmt_map_exprs(c->g->arena, s, change_expr, c));
+}
+
+/* ---- sharing out ------------------------------------------------------- */
+
+/* Loops directly inside one another whose points can be computed in any
+ * order, and what is inside them. */
+struct chain {
+  int n;
+  const struct tt_var *var[MAX_CHAIN];
+  stmt body;
+  int64_t points;
+};
+
+static struct chain
+peel(struct gpu *g, stmt s)
+{
+  struct chain c = {.points = 1};
+  while (s->kind == TT_FOR && !is_bound(s) && c.n < MAX_CHAIN &&
+         tt_vec_independent(g->arena, s) &&
+         c.points <= INT32_MAX / s->var->extent) {
+    c.points *= s->var->extent;
+    c.var[c.n++] = s->var;
+    s = s->body;
+  }
+  c.body = s;
+  return c;
+}
+
+struct values {
+  int n;
+  const struct tt_var *const *vars;
+  const struct tt_expr *value[MAX_CHAIN];
+};
+
+static const struct tt_expr *
+put_values(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
+{
+  const struct values *v = ctx;
+  return tt_expr_subst(ar, e, v->n, v->vars, v->value);
+}
+
+/* The body at point `at` of the chain, counted through. */
+static stmt
+at_point(struct gpu *g, const struct chain *c, const struct tt_expr *at)
+{
+  struct values v = {.n = c->n, .vars = c->var};
+  int64_t stride = 1;
+  for (int i = c->n - 1; i >= 0; i--) {
+    const struct tt_expr *q = tt_idiv(g->arena, at, stride);
+    v.value[i] = i ? tt_imod(g->arena, q, c->var[i]->extent) : q;
+    stride *= c->var[i]->extent;
+  }
+  return tt_stmt_map_exprs(g->arena, c->body, put_values, &v);
+}
+
+static stmt
+below(struct gpu *g, const struct tt_expr *at, int64_t end, stmt s)
+{
+  const struct tt_expr *inside =
+      tt_binary(g->arena, TT_LT, at, tt_idx(g->arena, end));
+  return tt_if(g->arena, inside, s, NULL);
+}
+
+static const char *
+index_name(int dim)
+{
+  static const char *const names[] = {"tx", "ty", "tz"};
+  return names[dim];
+}
+
+/* The points of a chain, each done by one thread of a block. */
+static stmt
+among_threads(struct gpu *g, const struct chain *c)
+{
+  struct tt_arena *ar = g->arena;
+  const struct tt_var *v[TT_GPU_DIMS] = {NULL, NULL, NULL};
+  const struct tt_expr *at = tt_idx(ar, 0);
+  int64_t threads = 1;
+  for (int d = TT_GPU_DIMS - 1; d >= 0; d--) {
+    int64_t n = g->k->block[d];
+    threads *= n;
+    if (n == 1)
+      continue;
+    v[d] = tt_pass_var(g->pass, index_name(d), n);
+    at = tt_iadd(ar, tt_imul(ar, at, n), tt_var_ref(ar, v[d]));
+  }
+  int64_t rounds = (c->points + threads - 1) / threads;
+  const struct tt_var *i = NULL;
+  if (rounds > 1) {
+    i = tt_pass_var(g->pass, "i", rounds);
+    at = tt_iadd(ar, tt_imul(ar, tt_var_ref(ar, i), threads), at);
+  }
+  stmt s = at_point(g, c, at);
+  if (rounds * threads != c->points)
+    s = below(g, at, c->points, s);
+  if (i)
+    s = tt_for(ar, TT_SERIAL, 0, i, s);
+  for (int d = 0; d < TT_GPU_DIMS; d++)
+    if (v[d])
+      s = tt_for(ar, (enum tt_for_kind)(TT_THREAD_X + d), 0, v[d], s);
+  return s;
+}
+
+/* The points of a chain, each done by one thread of all blocks. */
+static stmt
+among_blocks(struct gpu *g, const struct chain *c)
+{
+  struct tt_arena *ar = g->arena;
+  int64_t blocks = (c->points + THREADS - 1) / THREADS;
+  const struct tt_var *b = tt_pass_var(g->pass, "bx", blocks);
+  const struct tt_var *t = tt_pass_var(g->pass, "tx", THREADS);
+  const struct tt_expr *at = tt_var_ref(ar, t);
+  if (blocks > 1)
+    at = tt_iadd(ar, tt_imul(ar, tt_var_ref(ar, b), THREADS), at);
+  stmt s = at_point(g, c, at);
+  if (blocks * THREADS != c->points)
+    s = below(g, at, c->points, s);
+  s = tt_for(ar, TT_THREAD_X, 0, t, s);
+  return blocks > 1 ? tt_for(ar, TT_BLOCK_X, 0, b, s) : s;
+}
+
+/* Outside of thread loops. */
+static stmt
+share_out(void *ctx, stmt s)
+{
+  struct gpu *g = ctx;
+  stmt r = s;
+  if (s->kind == TT_STORE || (s->kind == TT_FOR && tt_is_thread(s->for_kind)))
+    return s;
+  if (s->kind == TT_FOR && !is_bound(s) && !has_threads(s)) {
+    struct chain c = peel(g, s);
+    if (c.n > 0) {
+      r = among_threads(g, &c);
+      return s->comment ? tt_comment(g->arena, s->comment, r) : r;
+    }
+  }
+  return tt_map_children(g->pass, s, share_out, g);
+}
+
+/* ---- whose a local is -------------------------------------------------- */
+
+struct uses {
+  const struct gpu *g;
+  const struct tt_tensor *tensor;
+  const struct tt_var *thread[TT_GPU_DIMS]; /* of the loops around */
+  unsigned could[TT_GPU_DIMS]; /* dimensions that this index always is */
+};
+
+static void
+note_use(struct uses *u, int n, const struct tt_expr *const *idx)
+{
+  for (int d = 0; d < TT_GPU_DIMS; d++) {
+    unsigned here = 0;
+    for (int i = 0; i < n && u->thread[d]; i++)
+      if (idx[i]->kind == TT_VAR && idx[i]->var == u->thread[d])
+        here |= 1u << i;
+    u->could[d] &= here;
+  }
+}
+
+static void
+note_load(void *ctx, const struct tt_expr *e)
+{
+  struct uses *u = ctx;
+  if (e->kind == TT_LOAD && e->tensor == u->tensor)
+    note_use(u, e->nargs, e->args);
+}
+
+static void
+note_loads(void *ctx, const struct tt_expr *e)
+{
+  tt_expr_visit(e, note_load, ctx);
+}
+
+static void
+note_uses(struct uses *u, stmt s)
+{
+  tt_own_exprs(s, note_loads, u);
+  switch (s->kind) {
+  case TT_STORE:
+    if (s->tensor == u->tensor)
+      note_use(u, s->nidx, s->idx);
+    break;
+  case TT_PREFETCH:
+    break;
+  case TT_SEQ:
+    for (int i = 0; i < s->nitems; i++)
+      note_uses(u, s->items[i]);
+    break;
+  case TT_IF:
+    note_uses(u, s->body);
+    if (s->other)
+      note_uses(u, s->other);
+    break;
+  case TT_FOR:
+    if (tt_is_thread(s->for_kind))
+      u->thread[tt_gpu_dim(s->for_kind)] = s->var;
+    note_uses(u, s->body);
+    if (tt_is_thread(s->for_kind))
+      u->thread[tt_gpu_dim(s->for_kind)] = NULL;
+    break;
+  case TT_ALLOC:
+    note_uses(u, s->body);
+    break;
+  }
+}
+
+/* Does every thread use elements of its own alone?  Then, which dimensions
+ * tell the threads apart. */
+static bool
+is_private(struct gpu *g, stmt alloc, bool *drop)
+{
+  struct uses u = {.g = g, .tensor = alloc->tensor};
+  for (int d = 0; d < TT_GPU_DIMS; d++)
+    u.could[d] = (1u << TT_MAX_DIMS) - 1;
+  note_uses(&u, alloc->body);
+  for (int d = 0; d < TT_GPU_DIMS; d++) {
+    if (g->k->block[d] == 1)
+      continue;
+    if (!u.could[d])
+      return false;
+    int p = __builtin_ctz(u.could[d]);
+    if (p < alloc->tensor->ndim)
+      drop[p] = true;
+  }
+  return true;
+}
+
+static stmt settle(void *ctx, stmt s);
+
+static stmt
+settle_alloc(struct gpu *g, stmt s)
+{
+  struct change c = {.g = g, .old = s->tensor};
+  struct tt_tensor *t = tt_pass_tensor(g->pass, s->tensor);
+  if (is_private(g, s, c.drop)) {
+    t->ndim = 0;
+    for (int d = 0; d < s->tensor->ndim; d++)
+      if (!c.drop[d])
+        t->dims[t->ndim++] = s->tensor->dims[d];
+    t->scope = bytes_of(t) <= MAX_REGISTER ? TT_REGISTER : TT_STACK;
+    if (bytes_of(t) > MAX_PRIVATE)
+      g->pass->error = tt_arena_printf(
+          g->arena, "%s takes %lld bytes of each thread of a GPU; at most %d",
+          t->name, (long long)bytes_of(t), MAX_PRIVATE);
+  } else {
+    t->scope = TT_SHARED;
+    g->k->shared += (bytes_of(t) + 15) / 16 * 16;
+    if (g->k->shared > MAX_SHARED)
+      g->pass->error = tt_arena_printf(
+          g->arena, "with %s, blocks of a GPU share %lld bytes; at most %d",
+          t->name, (long long)g->k->shared, MAX_SHARED);
+  }
+  c.new = t;
+  if (g->pass->error)
+    return s;
+  stmt r = tt_alloc_stmt(g->arena, t, settle(g, change_tensor(&c, s->body)));
+  return s->comment ? tt_comment(g->arena, s->comment, r) : r;
+}
+
+/* Locals inside of thread loops are each thread's own. */
+static stmt
+settle_inner(void *ctx, stmt s)
+{
+  struct gpu *g = ctx;
+  if (s->kind == TT_ALLOC && bytes_of(s->tensor) > MAX_PRIVATE)
+    g->pass->error = tt_arena_printf(
+        g->arena, "%s takes %lld bytes of each thread of a GPU; at most %d",
+        s->tensor->name, (long long)bytes_of(s->tensor), MAX_PRIVATE);
+  if (g->pass->error || s->kind != TT_ALLOC || s->tensor->scope != TT_WORKSPACE)
+    return tt_map_children(g->pass, s, settle_inner, g);
+  struct tt_tensor *t = tt_pass_tensor(g->pass, s->tensor);
+  struct change c = {.g = g, .old = s->tensor, .new = t};
+  t->scope = TT_STACK;
+  return tt_alloc_stmt(g->arena, t,
+                       settle_inner(g, change_tensor(&c, s->body)));
+}
+
+static stmt
+settle(void *ctx, stmt s)
+{
+  struct gpu *g = ctx;
+  if (g->pass->error)
+    return s;
+  if (s->kind == TT_ALLOC)
+    return settle_alloc(g, s);
+  if (s->kind == TT_FOR && tt_is_thread(s->for_kind))
+    return settle_inner(g, s);
+  return tt_map_children(g->pass, s, settle, g);
+}
+
+/* ---- kernels ----------------------------------------------------------- */
+
+static void
+measure(void *ctx, stmt s)
+{
+  struct gpu_kernel *k = ctx;
+  if (!is_bound(s))
+    return;
+  int64_t *n = tt_is_block(s->for_kind) ? k->grid : k->block;
+  int d = tt_gpu_dim(s->for_kind);
+  n[d] = s->var->extent > n[d] ? s->var->extent : n[d];
+}
+
+static void
+add_kernel(struct gpu *g, stmt s, const char *comment)
+{
+  struct gpu_kernel k = {comment, {1, 1, 1}, {1, 1, 1}, 0, NULL};
+  bool threads = has_threads(s);
+  bool blocks = tt_gpu_has(s, TT_BLOCK_X, TT_BLOCK_Z);
+  g->k = &k;
+  tt_walk(s, measure, &k);
+  if (!threads)
+    k.block[0] = THREADS;
+  struct chain c = {0};
+  if (!threads && !blocks)
+    c = peel(g, s);
+  s = c.n ? among_blocks(g, &c) : share_out(g, s);
+  tt_walk(s, measure, &k);
+  s = settle(g, s);
+  if (k.block[0] * k.block[1] * k.block[2] > MAX_THREADS)
+    g->pass->error = tt_arena_printf(
+        g->arena, "a block of %lld by %lld by %lld threads; at most %d",
+        (long long)k.block[0], (long long)k.block[1], (long long)k.block[2],
+        MAX_THREADS);
+  k.body = s;
+  g->k = NULL;
+  TT_PUSH(g->kernels, k);
+}
+
+/* Does it pay to keep the whole statement in one block? */
+static bool
+is_small(stmt alloc)
+{
+  return !tt_gpu_has(alloc, TT_BLOCK_X, TT_BLOCK_Z) &&
+         bytes_of(alloc->tensor) <= MAX_SHARED / 4;
+}
+
+static void
+add_root(struct gpu *g, stmt s, const char *comment)
+{
+  if (g->pass->error)
+    return;
+  comment = s->comment ? s->comment : comment;
+  if (s->kind == TT_SEQ) {
+    for (int i = 0; i < s->nitems; i++)
+      add_root(g, s->items[i], comment);
+  } else if (s->kind == TT_ALLOC && !is_small(s)) {
+    struct tt_tensor *t = tt_pass_tensor(g->pass, s->tensor);
+    struct change c = {.g = g, .old = s->tensor, .new = t};
+    t->role = TT_TEMP;
+    t->scope = TT_WORKSPACE;
+    TT_PUSH(g->locals, t);
+    add_root(g, change_tensor(&c, s->body), comment);
+  } else {
+    add_kernel(g, s, comment);
+  }
+}
+
+/* A GPU has no use for them: other threads run while one waits. */
+static stmt
+without_prefetch(void *ctx, stmt s)
+{
+  struct gpu *g = ctx;
+  return s->kind == TT_PREFETCH
+             ? tt_seq(g->arena, 0, NULL)
+             : tt_map_children(g->pass, s, without_prefetch, g);
+}
+
+const char *
+tt_gpu_kernels(struct pass *pass, const struct tt_stmt *s, struct gpu_nest *out)
+{
+  struct gpu g = {.pass = pass, .arena = pass->arena};
+  add_root(&g, without_prefetch(&g, s), NULL);
+  out->n = g.kernels.n;
+  out->kernels = tt_arena_dup(pass->arena, g.kernels.items,
+                              (size_t)g.kernels.n * sizeof *out->kernels);
+  out->nlocals = g.locals.n;
+  out->locals = tt_arena_dup(pass->arena, g.locals.items,
+                             (size_t)g.locals.n * sizeof *out->locals);
+  free(g.kernels.items);
+  free(g.locals.items);
+  return pass->error;
+}
+
+/* ---- completion -------------------------------------------------------- */
+
+struct completion {
+  struct pass *pass;
+  const struct gpu_kernel *k;
+  bool bound[2 * TT_GPU_DIMS]; /* loops around: blocks, then threads */
+};
+
+static int64_t
+extent_of(const struct completion *c, int i)
+{
+  return i < TT_GPU_DIMS ? c->k->grid[i] : c->k->block[i - TT_GPU_DIMS];
+}
+
+static bool
+inside_threads(const struct completion *c)
+{
+  return c->bound[TT_GPU_DIMS] || c->bound[TT_GPU_DIMS + 1] ||
+         c->bound[TT_GPU_DIMS + 2];
+}
+
+static stmt complete(void *ctx, stmt s);
+
+static stmt
+complete_inside(struct completion *c, stmt s)
+{
+  if (!is_bound(s))
+    return tt_map_children(c->pass, s, complete, c);
+  int i = (int)s->for_kind - (int)TT_BLOCK_X;
+  c->bound[i] = true;
+  s = tt_map_children(c->pass, s, complete, c);
+  c->bound[i] = false;
+  return s;
+}
+
+/* Where no loop of an index is around or inside, one is put around: of
+ * threads, around a phase as a whole. */
+static stmt
+complete(void *ctx, stmt s)
+{
+  struct completion *c = ctx;
+  bool phase = inside_threads(c) || !has_threads(s) ||
+               (s->kind == TT_FOR && tt_is_thread(s->for_kind));
+  int added[2 * TT_GPU_DIMS], n = 0;
+  if (s->kind == TT_SEQ && s->nitems == 0)
+    return s;
+  for (int i = 2 * TT_GPU_DIMS - 1; i >= 0; i--) {
+    enum tt_for_kind kind = (enum tt_for_kind)(TT_BLOCK_X + i);
+    if (extent_of(c, i) == 1 || c->bound[i] || (i >= TT_GPU_DIMS && !phase) ||
+        tt_gpu_has(s, kind, kind))
+      continue;
+    c->bound[i] = true;
+    added[n++] = i;
+  }
+  s = complete_inside(c, s);
+  for (int j = 0; j < n; j++) {
+    c->bound[added[j]] = false;
+    s = tt_for(c->pass->arena, (enum tt_for_kind)(TT_BLOCK_X + added[j]), 0,
+               tt_pass_var(c->pass, "one", 1), s);
+  }
+  return s;
+}
+
+const struct tt_stmt *
+tt_gpu_complete(struct pass *pass, const struct gpu_kernel *k)
+{
+  struct completion c = {.pass = pass, .k = k};
+  return complete(&c, k->body);
+}

@@ -1,0 +1,64 @@
+/* Loop nests of GPUs: what runs as one kernel, and where its tensors lie;
+ * private to codegen/gpu*.c.
+ *
+ * The body of a kernel is a loop nest like any other, TT_BLOCK_* loops outside,
+ * and inside them phases: TT_THREAD_* loops with what each thread does.  Run
+ * in the order of the text it computes the same; the threads of a block may
+ * run a phase in any order, and wait for each other between phases where what
+ * one has written is used by another.
+ */
+#ifndef TT_CODEGEN_GPU_H
+#define TT_CODEGEN_GPU_H
+
+#include "codegen/internal.h"
+
+enum { TT_GPU_DIMS = 3 };
+
+struct gpu_kernel {
+  const char *comment;                           /* what it computes, or NULL */
+  int64_t grid[TT_GPU_DIMS], block[TT_GPU_DIMS]; /* x, y, z */
+  int64_t shared;                                /* bytes */
+  const struct tt_stmt *body;
+};
+
+/* What one function of a CPU does. */
+struct gpu_nest {
+  int n;
+  struct gpu_kernel *kernels; /* in the order in which they run */
+  int nlocals;
+  const struct tt_tensor **locals; /* that kernels share, as TT_TEMP */
+};
+
+/* Cuts a nest into kernels.  Tensors that are allocated outside of thread loops
+ * become TT_SHARED, or each thread's own where no thread uses another one's
+ * elements: they lose the dimensions that tell threads apart.  NULL, or which
+ * limit is exceeded. */
+const char *tt_gpu_kernels(struct pass *, const struct tt_stmt *,
+                           struct gpu_nest *);
+/* After the passes: every store stands inside a loop of each index that the
+ * kernel has more than one of; those that are missing are added, with one
+ * iteration. */
+const struct tt_stmt *tt_gpu_complete(struct pass *, const struct gpu_kernel *);
+
+/* ---- gpubar.c ---- */
+
+/* A statement before which the threads of a block wait for each other. */
+struct gpu_barrier {
+  const struct tt_stmt *before;
+  bool global; /* for what they wrote outside of shared memory, too */
+};
+struct gpu_barriers {
+  struct gpu_barrier *items;
+  int n, cap;
+};
+/* For a complete body; release with free(items). */
+void tt_gpu_barriers(const struct tt_stmt *, struct gpu_barriers *);
+
+/* ---- util ---- */
+/* 0 to 2: x to z. */
+int tt_gpu_dim(enum tt_for_kind);
+/* Is a loop of such a kind (TT_BLOCK_X to TT_THREAD_Z) in the statement? */
+bool tt_gpu_has(const struct tt_stmt *, enum tt_for_kind from,
+                enum tt_for_kind to);
+
+#endif

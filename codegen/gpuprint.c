@@ -1,0 +1,662 @@
+/* CUDA C and OpenCL C: kernels, and what launches them.
+ *
+ * Both come from the C printer; a table says what differs.  Pointers are
+ * parameters of every kernel that uses them, in the order inputs, prepared
+ * weights, outputs, workspace; those of NAME_prepare: weights, what it
+ * prepares.
+ */
+#include "config.h"
+
+#include "codegen/cprint.h"
+#include "codegen/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 256 };
+
+/* How a language says what the others say otherwise. */
+struct language {
+  struct dialect dialect;
+  const char *index[2 * TT_GPU_DIMS]; /* of blocks and threads: x, y, z */
+  const char *kernel;                 /* before its name; %lld: threads x, y, z
+                                         or their product */
+  bool product;
+  const char *global, *shared; /* before a type, with a space */
+  const char *local_fence, *global_fence;
+  const char *head; /* of the file */
+};
+
+static const struct language cuda = {
+    {"int", "__restrict__", false, "static __device__ inline",
+     "static __device__ const", "f"},
+    {"blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y",
+     "threadIdx.z"},
+    "extern \"C\" __global__ void __launch_bounds__(%lld)",
+    true,
+    "",
+    "__shared__ ",
+    "__syncthreads();",
+    "__syncthreads();",
+    "#include <cuda_runtime.h>\n#include <math.h>\n#include <stdint.h>\n\n"};
+
+static const struct language opencl = {
+    {"int", "restrict", false, "static inline", "__constant", ""},
+    {"(int)get_group_id(0)", "(int)get_group_id(1)", "(int)get_group_id(2)",
+     "(int)get_local_id(0)", "(int)get_local_id(1)", "(int)get_local_id(2)"},
+    "__kernel __attribute__((reqd_work_group_size(%lld, %lld, %lld))) void",
+    false,
+    "__global ",
+    "__local ",
+    "barrier(CLK_LOCAL_MEM_FENCE);",
+    "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
+    ""};
+
+/* What OpenCL C has under other names, and the word that needs it. */
+static const struct {
+  const char *word, *text;
+} opencl_words[] = {
+    {"double", "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"},
+    {"int8_t", "typedef char int8_t;"},
+    {"uint8_t", "typedef uchar uint8_t;"},
+    {"int16_t", "typedef short int16_t;"},
+    {"uint16_t", "typedef ushort uint16_t;"},
+    {"int32_t", "typedef int int32_t;"},
+    {"uint32_t", "typedef uint uint32_t;"},
+    {"int64_t", "typedef long int64_t;"},
+    {"uint64_t", "typedef ulong uint64_t;"},
+    {"INT32_MIN", "#define INT32_MIN INT_MIN"},
+    {"INT32_MAX", "#define INT32_MAX INT_MAX"},
+    {"INT64_MIN", "#define INT64_MIN LONG_MIN"},
+    {"INT64_MAX", "#define INT64_MAX LONG_MAX"},
+    {"INT64_C", "#define INT64_C(x) x##L"},
+};
+
+/* Words of these languages that C does not have. */
+static const char *const reserved[] = {
+    "half",    "kernel",    "global",    "local",      "constant",   "private",
+    "generic", "uchar",     "ushort",    "uint",       "ulong",      "image",
+    "event_t", "pipe",      "template",  "class",      "this",       "new",
+    "delete",  "namespace", "operator",  "public",     "protected",  "friend",
+    "virtual", "typename",  "using",     "try",        "catch",      "throw",
+    "export",  "explicit",  "mutable",   "threadIdx",  "blockIdx",   "blockDim",
+    "gridDim", "warpSize",  "dim3",      "and",        "or",         "not",
+    "xor",     "bitand",    "bitor",     "compl",      "wchar_t",    "stream",
+    "queue",   "program",   "read_only", "write_only", "read_write",
+};
+
+struct gpu_printer {
+  const struct language *language;
+  const struct gpu_kernel *kernel;
+  const char *index[2 * TT_GPU_DIMS]; /* names of variables */
+  struct gpu_barriers barriers;
+};
+
+/* ---- statements -------------------------------------------------------- */
+
+static const struct gpu_barrier *
+barrier_before(const struct gpu_printer *g, const struct tt_stmt *s)
+{
+  for (int i = 0; i < g->barriers.n; i++)
+    if (g->barriers.items[i].before == s)
+      return &g->barriers.items[i];
+  return NULL;
+}
+
+void
+tt_gpu_before(struct cprinter *c, const struct tt_stmt *s)
+{
+  const struct gpu_barrier *b = barrier_before(c->gpu, s);
+  if (b)
+    tt_c_line(c, "%s",
+              b->global ? c->gpu->language->global_fence
+                        : c->gpu->language->local_fence);
+}
+
+static bool
+is_bound(const struct tt_stmt *s)
+{
+  return s->kind == TT_FOR &&
+         (tt_is_block(s->for_kind) || tt_is_thread(s->for_kind));
+}
+
+static int64_t
+size_of(const struct gpu_kernel *k, int index)
+{
+  return index < TT_GPU_DIMS ? k->grid[index] : k->block[index - TT_GPU_DIMS];
+}
+
+/* Loops directly inside one another are one condition, of those blocks or
+ * threads that have an iteration. */
+void
+tt_gpu_loop(struct cprinter *c, const struct tt_stmt *s)
+{
+  const struct gpu_printer *g = c->gpu;
+  struct tt_sb cond = {0};
+  bool threads = false;
+  int mark = tt_names_mark(c->names);
+  for (;; s = s->body) {
+    int i = (int)s->for_kind - (int)TT_BLOCK_X;
+    int64_t n = s->var->extent;
+    tt_names_alias(c->names, s->var, g->index[i]);
+    threads |= tt_is_thread(s->for_kind);
+    if (n < size_of(g->kernel, i) && n == 1)
+      tt_sb_printf(&cond, "%s%s == 0", cond.len ? " && " : "", g->index[i]);
+    else if (n < size_of(g->kernel, i))
+      tt_sb_printf(&cond, "%s%s < %lld", cond.len ? " && " : "", g->index[i],
+                   (long long)n);
+    if (!is_bound(s->body) || s->body->comment || barrier_before(g, s->body))
+      break;
+  }
+  if (cond.len)
+    tt_c_line(c, "if (%s) {", tt_sb_str(&cond));
+  else if (threads)
+    tt_c_line(c, "{");
+  if (cond.len || threads) {
+    tt_c_block(c, s->body);
+    tt_c_line(c, "}");
+  } else {
+    tt_c_stmt(c, s->body);
+  }
+  tt_sb_free(&cond);
+  tt_names_release(c->names, mark);
+}
+
+/* ---- memory ------------------------------------------------------------ */
+
+struct spot {
+  const struct tt_tensor *tensor;
+  int64_t offset;
+};
+
+/* Where tensors lie that are no parameters: in what is prepared, and in the
+ * workspace.  (NAME_prepare works behind what it prepares.) */
+struct memory {
+  TT_VEC(struct spot) prepared;
+  TT_VEC(struct spot) workspace;
+  int64_t prepared_bytes, workspace_bytes;
+};
+
+static void
+put(struct spot **items, int *n, int *cap, int64_t *bytes,
+    const struct tt_tensor *t)
+{
+  struct {
+    struct spot *items;
+    int n, cap;
+  } v = {*items, *n, *cap};
+  TT_PUSH(v, ((struct spot){t, *bytes}));
+  *items = v.items;
+  *n = v.n;
+  *cap = v.cap;
+  int64_t size = tt_tensor_size(t) * tt_dtype_bytes(t->dtype);
+  *bytes += (size + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* ---- kernels ----------------------------------------------------------- */
+
+struct file {
+  struct cprinter c;
+  struct gpu_printer g;
+  const struct tt_nest *nest;
+  struct memory memory;
+  TT_VEC(struct tt_gpu_launch) launches;
+};
+
+static bool
+uses(const struct accesses *all, const struct tt_tensor *t)
+{
+  for (int i = 0; i < all->n; i++)
+    if (all->items[i].tensor == t)
+      return true;
+  return false;
+}
+
+static bool
+uses_any(const struct accesses *all, const struct spot *items, int n)
+{
+  for (int i = 0; i < n; i++)
+    if (uses(all, items[i].tensor))
+      return true;
+  return false;
+}
+
+struct params {
+  struct tt_sb text;
+  TT_VEC(struct tt_gpu_arg) args;
+};
+
+static void
+add_param(struct file *f, struct params *p, const char *type, const char *name,
+          const char *restrict_, struct tt_gpu_arg arg)
+{
+  tt_sb_printf(&p->text, "%s%s%s *%s%s%s", p->text.len ? ", " : "",
+               f->g.language->global, type, restrict_, *restrict_ ? " " : "",
+               name);
+  TT_PUSH(p->args, arg);
+}
+
+static void
+add_role(struct file *f, struct params *p, const struct accesses *all,
+         enum tt_role role)
+{
+  const struct tt_program *prog = f->nest->program;
+  for (int i = 0; i < prog->ntensors; i++) {
+    const struct tt_tensor *t = prog->tensors[i];
+    if (t->role != role || !uses(all, t))
+      continue;
+    const char *type = tt_c_storage(t->dtype);
+    if (role != TT_OUTPUT)
+      type = tt_arena_printf(f->c.arena, "const %s", type);
+    add_param(f, p, type, tt_names_bind(f->c.names, t, t->name),
+              f->c.dialect->restrict_, (struct tt_gpu_arg){t, TT_GPU_TENSOR});
+  }
+}
+
+static void
+point(struct file *f, const struct accesses *all, const struct spot *items,
+      int n, const char *base, bool constant)
+{
+  struct cprinter *c = &f->c;
+  for (int i = 0; i < n; i++) {
+    const struct tt_tensor *t = items[i].tensor;
+    if (!uses(all, t))
+      continue;
+    const char *type =
+        tt_arena_printf(c->arena, "%s%s%s", f->g.language->global,
+                        constant ? "const " : "", tt_c_storage(t->dtype));
+    tt_c_line(c, "%s *const %s = (%s *)(%s + %lld);", type,
+              tt_names_bind(c->names, t, t->name), type, base,
+              (long long)items[i].offset);
+  }
+}
+
+struct declaring {
+  struct file *f;
+};
+
+static void
+declare_shared(void *ctx, const struct tt_stmt *s)
+{
+  struct file *f = ((struct declaring *)ctx)->f;
+  if (s->kind == TT_ALLOC && s->tensor->scope == TT_SHARED)
+    tt_c_line(&f->c, "%s%s %s[%lld];", f->g.language->shared,
+              tt_c_storage(s->tensor->dtype),
+              tt_names_bind(f->c.names, s->tensor, s->tensor->name),
+              (long long)tt_tensor_size(s->tensor));
+}
+
+static void
+declare_indices(struct file *f)
+{
+  static const char *const names[] = {"bx", "by", "bz", "tx", "ty", "tz"};
+  for (int i = 0; i < 2 * TT_GPU_DIMS; i++) {
+    if (size_of(f->g.kernel, i) == 1) {
+      f->g.index[i] = "0";
+      continue;
+    }
+    f->g.index[i] = tt_names_bind(f->c.names, NULL, names[i]);
+    tt_c_line(&f->c, "const int %s = %s;", f->g.index[i],
+              f->g.language->index[i]);
+  }
+}
+
+static const char *
+attributes(const struct file *f)
+{
+  const int64_t *b = f->g.kernel->block;
+  if (f->g.language->product)
+    return tt_arena_printf(f->c.arena, f->g.language->kernel,
+                           (long long)(b[0] * b[1] * b[2]));
+  return tt_arena_printf(f->c.arena, f->g.language->kernel, (long long)b[0],
+                         (long long)b[1], (long long)b[2]);
+}
+
+static void
+print_kernel(struct file *f, const struct gpu_kernel *k, bool prepare)
+{
+  struct cprinter *c = &f->c;
+  struct accesses all = {0};
+  struct params p = {0};
+  struct layout layout;
+  struct memory *m = &f->memory;
+  int mark = tt_names_mark(c->names);
+  const char *name =
+      tt_arena_printf(c->arena, "%s_%s%d", c->name,
+                      prepare ? "prepare" : "kernel", f->launches.n + 1);
+  tt_collect_accesses(k->body, &all);
+  tt_plan_automatic(c->arena, k->body, &layout);
+  tt_gpu_barriers(k->body, &f->g.barriers);
+  c->layout = &layout;
+  f->g.kernel = k;
+  add_role(f, &p, &all, prepare ? TT_WEIGHT : TT_INPUT);
+  if (uses_any(&all, m->prepared.items, m->prepared.n))
+    add_param(f, &p, prepare ? "unsigned char" : "const unsigned char",
+              "prepared", "", (struct tt_gpu_arg){NULL, TT_GPU_PREPARED});
+  if (!prepare)
+    add_role(f, &p, &all, TT_OUTPUT);
+  if (!prepare && uses_any(&all, m->workspace.items, m->workspace.n))
+    add_param(f, &p, "unsigned char", "workspace", "",
+              (struct tt_gpu_arg){NULL, TT_GPU_WORKSPACE});
+  if (k->comment)
+    tt_c_comment(c, k->comment);
+  tt_c_line(c, "%s", attributes(f));
+  tt_c_line(c, "%s(%s)", name, tt_sb_str(&p.text));
+  tt_c_line(c, "{");
+  c->depth++;
+  point(f, &all, m->prepared.items, m->prepared.n, "prepared", !prepare);
+  point(f, &all, m->workspace.items, m->workspace.n, "workspace", false);
+  struct declaring d = {f};
+  tt_walk(k->body, declare_shared, &d);
+  declare_indices(f);
+  c->depth--;
+  c->gpu = &f->g;
+  tt_c_block(c, k->body);
+  c->gpu = NULL;
+  tt_c_line(c, "}");
+  tt_c_line(c, "%s", "");
+  struct tt_gpu_launch l = {.name = name, .prepare = prepare};
+  for (int i = 0; i < TT_GPU_DIMS; i++) {
+    l.grid[i] = k->grid[i];
+    l.block[i] = k->block[i];
+  }
+  l.nargs = p.args.n;
+  l.args = tt_arena_dup(c->arena, p.args.items,
+                        (size_t)p.args.n * sizeof *p.args.items);
+  TT_PUSH(f->launches, l);
+  free(p.args.items);
+  free(all.items);
+  free(f->g.barriers.items);
+  f->g.barriers = (struct gpu_barriers){0};
+  tt_sb_free(&p.text);
+  tt_names_release(c->names, mark);
+  c->pending.n = 0;
+}
+
+/* ---- launches ---------------------------------------------------------- */
+
+static const char *
+arg_name(const struct tt_gpu_arg *a)
+{
+  switch (a->what) {
+  case TT_GPU_TENSOR:
+    return a->tensor->name;
+  case TT_GPU_PREPARED:
+    return "prepared";
+  case TT_GPU_WORKSPACE:
+    break;
+  }
+  return "workspace";
+}
+
+/* Parameters of a launch, whatever the kernels use: `type` is what pointers
+ * are, NULL: what they point to. */
+static const char *
+launch_params(struct file *f, bool prepare, const char *type)
+{
+  struct tt_sb sb = {0};
+  const struct tt_program *p = f->nest->program;
+  for (int part = 0; part < 2; part++) {
+    enum tt_role role = prepare ? TT_WEIGHT : part ? TT_OUTPUT : TT_INPUT;
+    for (int i = 0; i < p->ntensors && !(prepare && part); i++) {
+      const struct tt_tensor *t = p->tensors[i];
+      if (t->role != role)
+        continue;
+      const char *name = tt_names_bind(f->c.names, t, t->name);
+      if (type)
+        tt_sb_printf(&sb, "%s %s, ", type, name);
+      else
+        tt_sb_printf(&sb, "%s%s *%s, ", role == TT_OUTPUT ? "" : "const ",
+                     tt_c_storage(t->dtype), name);
+    }
+    if (part == (prepare ? 1 : 0) && tt_has_weights(p))
+      tt_sb_printf(&sb, "%s%sprepared, ",
+                   type      ? type
+                   : prepare ? "void *"
+                             : "const void *",
+                   type ? " " : "");
+  }
+  if (!prepare)
+    tt_sb_printf(&sb, "%s%sworkspace, ", type ? type : "void *",
+                 type ? " " : "");
+  const char *text = tt_arena_strdup(f->c.arena, tt_sb_str(&sb));
+  tt_sb_free(&sb);
+  return text;
+}
+
+static const char *
+cuda_arg(struct file *f, const struct tt_gpu_arg *a, bool prepare)
+{
+  switch (a->what) {
+  case TT_GPU_TENSOR:
+    return tt_names_of(f->c.names, a->tensor);
+  case TT_GPU_PREPARED:
+    return prepare ? "(unsigned char *)prepared"
+                   : "(const unsigned char *)prepared";
+  case TT_GPU_WORKSPACE:
+    break;
+  }
+  return "(unsigned char *)workspace";
+}
+
+static void
+print_cuda_kernel_launch(struct file *f, const struct tt_gpu_launch *l)
+{
+  struct tt_sb args = {0};
+  for (int a = 0; a < l->nargs; a++)
+    tt_sb_printf(&args, "%s%s", a ? ", " : "",
+                 cuda_arg(f, &l->args[a], l->prepare));
+  tt_c_line(&f->c,
+            "  %s<<<dim3(%lld, %lld, %lld), dim3(%lld, %lld, %lld), 0, "
+            "stream>>>(%s);",
+            l->name, (long long)l->grid[0], (long long)l->grid[1],
+            (long long)l->grid[2], (long long)l->block[0],
+            (long long)l->block[1], (long long)l->block[2], tt_sb_str(&args));
+  tt_sb_free(&args);
+}
+
+/* A function that launches all kernels of NAME or of NAME_prepare. */
+static void
+print_cuda_launch(struct file *f, bool prepare)
+{
+  struct cprinter *c = &f->c;
+  int mark = tt_names_mark(c->names);
+  const char *params = launch_params(f, prepare, NULL);
+  tt_c_line(c, "%s", "");
+  tt_c_line(c, "extern \"C\" cudaError_t");
+  tt_c_line(c, "%s_%s(%scudaStream_t stream)", c->name,
+            prepare ? "prepare" : "launch", params);
+  tt_c_line(c, "{");
+  for (int i = 0; i < f->launches.n; i++)
+    if (f->launches.items[i].prepare == prepare)
+      print_cuda_kernel_launch(f, &f->launches.items[i]);
+  if (!prepare && f->memory.workspace_bytes == 0)
+    tt_c_line(c, "  (void)workspace;");
+  tt_c_line(c, "  return cudaGetLastError();");
+  tt_c_line(c, "}");
+  tt_names_release(c->names, mark);
+}
+
+/* The same as comments: names, sizes and arguments of the kernels. */
+static void
+print_launches(struct file *f, struct tt_sb *out)
+{
+  for (int i = 0; i < f->launches.n; i++) {
+    const struct tt_gpu_launch *l = &f->launches.items[i];
+    tt_sb_printf(out, " *   %s(", l->name);
+    for (int a = 0; a < l->nargs; a++)
+      tt_sb_printf(out, "%s%s", a ? ", " : "", arg_name(&l->args[a]));
+    tt_sb_printf(out, "): global %lld %lld %lld, local %lld %lld %lld\n",
+                 (long long)(l->grid[0] * l->block[0]),
+                 (long long)(l->grid[1] * l->block[1]),
+                 (long long)(l->grid[2] * l->block[2]), (long long)l->block[0],
+                 (long long)l->block[1], (long long)l->block[2]);
+  }
+}
+
+/* ---- the file ---------------------------------------------------------- */
+
+static void
+place(struct memory *m, const struct tt_nest *nest, const struct gpu_nest *body,
+      const struct gpu_nest *prepare)
+{
+  for (int i = 0; i < nest->nprepared; i++)
+    put(&m->prepared.items, &m->prepared.n, &m->prepared.cap,
+        &m->prepared_bytes, nest->prepared[i]);
+  for (int i = 0; i < nest->ntemps; i++) {
+    const struct tt_tensor *t = nest->temps[i];
+    struct accesses all = {0};
+    for (int k = 0; k < body->n; k++)
+      tt_collect_accesses(body->kernels[k].body, &all);
+    if (uses(&all, t))
+      put(&m->workspace.items, &m->workspace.n, &m->workspace.cap,
+          &m->workspace_bytes, t);
+    else
+      put(&m->prepared.items, &m->prepared.n, &m->prepared.cap,
+          &m->prepared_bytes, t);
+    free(all.items);
+  }
+  for (int i = 0; i < body->nlocals; i++)
+    put(&m->workspace.items, &m->workspace.n, &m->workspace.cap,
+        &m->workspace_bytes, body->locals[i]);
+  for (int i = 0; i < prepare->nlocals; i++)
+    put(&m->prepared.items, &m->prepared.n, &m->prepared.cap,
+        &m->prepared_bytes, prepare->locals[i]);
+}
+
+/* The kernels after the passes. */
+static const char *
+make_kernels(struct pass *p, const struct tt_stmt *s, struct gpu_nest *out)
+{
+  *out = (struct gpu_nest){0};
+  if (!s || tt_gpu_kernels(p, s, out))
+    return p->error;
+  for (int i = 0; i < out->n && !p->error; i++) {
+    out->kernels[i].body = tt_pass_all(p, out->kernels[i].body);
+    if (!p->error)
+      out->kernels[i].body = tt_gpu_complete(p, &out->kernels[i]);
+  }
+  return p->error;
+}
+
+/* Which indices are numbers of 32 bits: all of them, or none. */
+static bool
+is_short(const struct tt_nest *nest)
+{
+  bool ok = true;
+  for (int i = 0; i < nest->program->ntensors; i++)
+    ok = ok && tt_tensor_size(nest->program->tensors[i]) <= INT32_MAX / 4;
+  for (int i = 0; i < nest->nprepared; i++)
+    ok = ok && tt_tensor_size(nest->prepared[i]) <= INT32_MAX / 4;
+  return ok;
+}
+
+/* What has no form in these languages yet that is right everywhere. */
+static const char *
+check_types(const struct tt_nest *nest)
+{
+  for (int i = 0; i < nest->program->ntensors; i++)
+    if (nest->program->tensors[i]->dtype == TT_F16)
+      return "f16 is not among the types of the output for GPUs";
+  return is_short(nest) ? NULL
+                        : "a tensor is too large for the output for GPUs";
+}
+
+static void
+assemble(struct file *f, struct tt_sb *out)
+{
+  struct cprinter *c = &f->c;
+  const char *functions = tt_arena_strdup(c->arena, tt_sb_str(&c->body));
+  tt_sb_clear(&c->body);
+  for (int i = 0; i < c->helpers.n; i++) {
+    tt_sb_add(&c->body, c->helpers.items[i].text);
+    tt_c_line(c, "%s", "");
+  }
+  for (int i = 0; i < c->consts.n; i++) {
+    tt_c_table(c, c->consts.items[i]);
+    tt_c_line(c, "%s", "");
+  }
+  tt_sb_add(&c->body, functions);
+  tt_sb_add(out, f->g.language->head);
+  size_t before = out->len;
+  for (size_t i = 0; f->g.language == &opencl &&
+                     i < sizeof opencl_words / sizeof *opencl_words;
+       i++)
+    if (tt_c_has_word(tt_sb_str(&c->body), opencl_words[i].word))
+      tt_sb_printf(out, "%s\n", opencl_words[i].text);
+  if (out->len > before)
+    tt_sb_putc(out, '\n');
+  tt_sb_add(out, "/* Kernels in the order in which they run; sizes in x, y, "
+                 "z:\n");
+  print_launches(f, out);
+  tt_sb_printf(out, " */\n#define %s_WORKSPACE_BYTES %lld\n",
+               tt_c_upper(c->arena, c->name),
+               (long long)f->memory.workspace_bytes);
+  if (tt_has_weights(f->nest->program))
+    tt_sb_printf(out, "#define %s_PREPARED_BYTES %lld\n",
+                 tt_c_upper(c->arena, c->name),
+                 (long long)f->memory.prepared_bytes);
+  tt_sb_putc(out, '\n');
+  tt_sb_add(out, tt_sb_str(&c->body));
+}
+
+static void
+release(struct file *f)
+{
+  tt_sb_free(&f->c.body);
+  free(f->c.typedefs.items);
+  free(f->c.helpers.items);
+  free(f->c.consts.items);
+  free(f->c.pending.items);
+  free(f->c.bases.items);
+  free(f->memory.prepared.items);
+  free(f->memory.workspace.items);
+  free(f->launches.items);
+  tt_names_free(f->c.names);
+}
+
+const char *
+tt_codegen_gpu(struct tt_arena *arena, const struct tt_nest *nest,
+               enum tt_gpu_language language, const char *name,
+               struct tt_gpu_code *code, struct tt_sb *out)
+{
+  struct tt_codegen_options o = {.c99 = true, .workspace = TT_WS_ARG};
+  struct pass p = {.arena = arena, .options = &o, .nextvar = tt_next_var(nest)};
+  struct file f = {.nest = nest};
+  struct gpu_nest body, prepare;
+  const char *error = check_types(nest);
+  if (!error)
+    error = make_kernels(&p, nest->body, &body);
+  p.ahead = true;
+  if (!error)
+    error = make_kernels(&p, nest->prepare, &prepare);
+  if (error)
+    return error;
+  f.g.language = language == TT_CUDA ? &cuda : &opencl;
+  f.c = (struct cprinter){.arena = arena,
+                          .options = &o,
+                          .dialect = &f.g.language->dialect,
+                          .names = tt_names_new(arena),
+                          .name = name ? name : nest->program->name};
+  tt_names_bind_global(f.c.names, NULL, f.c.name);
+  for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+    tt_names_bind_global(f.c.names, NULL, reserved[i]);
+  place(&f.memory, nest, &body, &prepare);
+  for (int i = 0; i < prepare.n; i++)
+    print_kernel(&f, &prepare.kernels[i], true);
+  for (int i = 0; i < body.n; i++)
+    print_kernel(&f, &body.kernels[i], false);
+  if (language == TT_CUDA && tt_has_weights(nest->program))
+    print_cuda_launch(&f, true);
+  if (language == TT_CUDA)
+    print_cuda_launch(&f, false);
+  assemble(&f, out);
+  *code = (struct tt_gpu_code){
+      .n = f.launches.n,
+      .launches = tt_arena_dup(arena, f.launches.items,
+                               (size_t)f.launches.n * sizeof *code->launches),
+      .workspace_bytes = f.memory.workspace_bytes,
+      .prepared_bytes = f.memory.prepared_bytes};
+  release(&f);
+  return NULL;
+}

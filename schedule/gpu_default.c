@@ -1,0 +1,82 @@
+/* The schedule for a GPU where nothing was searched or given: a thread for
+ * every result, which sums in a register; what is cheap is computed where it
+ * is used.
+ */
+#include "config.h"
+
+#include "schedule/state.h"
+
+enum { THREADS = 256, MAX_THREADS = 1024, CHEAP = 12 };
+
+static void
+count_node(void *ctx, const struct tt_expr *e)
+{
+  int *n = ctx;
+  *n += e->kind == TT_CALL ? CHEAP : 1;
+}
+
+static void
+inline_cheap(struct tt_schedule *s)
+{
+  for (int i = 0; i < s->nstages; i++) {
+    int n = 0;
+    tt_expr_visit(s->stages[i].value, count_node, &n);
+    if (n <= CHEAP && !s->stages[i].stage->prepare)
+      tt_inline(s, i); /* unless it is refused */
+  }
+}
+
+/* The spatial loops as one, or the innermost where that would be too long. */
+static int
+one_loop(struct tt_schedule *s, int stage)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  int loop = ss->order[0];
+  for (int i = 1; i < ss->stage->nspatial; i++) {
+    int next = ss->order[1];
+    if (ss->loops[loop].extent > INT32_MAX / ss->loops[next].extent)
+      return -1;
+    loop = tt_fuse(s, stage, loop, next,
+                   tt_arena_printf(s->arena, "%s_%s", ss->loops[loop].name,
+                                   ss->loops[next].name));
+    if (loop < 0)
+      return -1;
+  }
+  return loop;
+}
+
+static void
+bind_stage(struct tt_schedule *s, int stage)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  int loop = TT_OUTSIDE;
+  if (ss->stage->nspatial > 0) {
+    loop = one_loop(s, stage);
+    if (loop < 0)
+      return;
+    if (ss->loops[loop].extent > MAX_THREADS) {
+      const char *name =
+          tt_arena_printf(s->arena, "%s_t", ss->loops[loop].name);
+      int inner = tt_split(s, stage, loop, THREADS, name, TT_TAIL_GUARD);
+      if (inner < 0 || !tt_bind(s, stage, ss->loops[inner].other, TT_BLOCK_X))
+        return;
+      loop = inner;
+    }
+    tt_bind(s, stage, loop, TT_THREAD_X);
+  }
+  if (ss->stage->red != TT_RED_NONE)
+    tt_cache_write(s, stage, loop);
+}
+
+struct tt_schedule *
+tt_gpu_schedule(struct tt_arena *arena, const struct tt_program *program,
+                bool strict_fp)
+{
+  struct tt_schedule *s = tt_schedule_new(arena, program, strict_fp);
+  inline_cheap(s);
+  for (int i = 0; i < s->nstages; i++)
+    if (s->stages[i].place == TT_ROOT)
+      bind_stage(s, i);
+  s->error = NULL;
+  return s;
+}

@@ -1,0 +1,365 @@
+/* Kernels for GPUs run on an OpenCL device: a product in tiles, every example,
+ * and random programs under random schedules, against the interpreter.
+ *
+ * TT_RANDOM_COUNT sets the number of random pairs, TT_RANDOM_SEED where they
+ * start.  Skipped where there is no device.
+ */
+#include "config.h"
+
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/codegen.h"
+#include "frontend/frontend.h"
+#include "ir/passes.h"
+#include "schedule/schedule.h"
+#include "tests/exec_c.h"
+#include "tests/random_program.h"
+#include "tests/random_schedule.h"
+
+static struct {
+  cl_device_id device;
+  cl_context context;
+  cl_command_queue queue;
+} cl;
+
+static bool
+open_device(void)
+{
+  cl_platform_id platform[8];
+  cl_uint n = 0;
+  cl_int error;
+  if (clGetPlatformIDs(8, platform, &n) != CL_SUCCESS)
+    return false;
+  for (cl_uint i = 0; i < n && i < 8; i++) {
+    if (clGetDeviceIDs(platform[i], CL_DEVICE_TYPE_ALL, 1, &cl.device, NULL) !=
+        CL_SUCCESS)
+      continue;
+    cl.context = clCreateContext(NULL, 1, &cl.device, NULL, NULL, &error);
+    if (error != CL_SUCCESS)
+      continue;
+    cl.queue = clCreateCommandQueue(cl.context, cl.device, 0, &error);
+    return error == CL_SUCCESS;
+  }
+  return false;
+}
+
+/* ---- running ----------------------------------------------------------- */
+
+struct running {
+  struct tt_arena *arena;
+  const struct tt_program *program;
+  const struct tt_gpu_code *code;
+  cl_program built;
+  cl_mem *tensors; /* by id */
+  cl_mem prepared, workspace;
+};
+
+static const char *
+build(struct running *r, const char *text)
+{
+  cl_int error;
+  r->built = clCreateProgramWithSource(cl.context, 1, &text, NULL, &error);
+  error = clBuildProgram(r->built, 1, &cl.device, "-cl-std=CL1.2", NULL, NULL);
+  if (error == CL_SUCCESS)
+    return NULL;
+  char log[4000] = "";
+  clGetProgramBuildInfo(r->built, cl.device, CL_PROGRAM_BUILD_LOG,
+                        sizeof log - 1, log, NULL);
+  return tt_arena_printf(r->arena, "error %d: %s\n%s", error, log, text);
+}
+
+static cl_mem
+memory(int64_t bytes, void *data)
+{
+  cl_int error;
+  cl_mem m = clCreateBuffer(
+      cl.context, CL_MEM_READ_WRITE | (data ? CL_MEM_COPY_HOST_PTR : 0),
+      (size_t)(bytes > 0 ? bytes : 1), data, &error);
+  assert_int_equal(error, CL_SUCCESS);
+  return m;
+}
+
+static int64_t
+bytes_of(const struct tt_tensor *t)
+{
+  return tt_tensor_size(t) * tt_dtype_bytes(t->dtype);
+}
+
+static void
+make_memory(struct running *r, struct tt_values *in)
+{
+  const struct tt_program *p = r->program;
+  r->tensors = TT_ARRAY(r->arena, cl_mem, (size_t)p->ntensors + 1);
+  for (int i = 0; i < p->ntensors; i++) {
+    const struct tt_tensor *t = p->tensors[i];
+    if (t->role != TT_INPUT && t->role != TT_WEIGHT && t->role != TT_OUTPUT)
+      continue;
+    void *data = tt_arena_alloc(r->arena, (size_t)bytes_of(t));
+    memset(data, 0xa5, (size_t)bytes_of(t));
+    if (t->role != TT_OUTPUT)
+      exec_pack(t, in, data);
+    r->tensors[i] = memory(bytes_of(t), data);
+  }
+  r->prepared = memory(r->code->prepared_bytes, NULL);
+  r->workspace = memory(r->code->workspace_bytes, NULL);
+}
+
+static void
+launch(struct running *r, const struct tt_gpu_launch *l)
+{
+  cl_int error;
+  cl_kernel k = clCreateKernel(r->built, l->name, &error);
+  assert_int_equal(error, CL_SUCCESS);
+  size_t global[3], local[3];
+  for (int i = 0; i < 3; i++) {
+    local[i] = (size_t)l->block[i];
+    global[i] = (size_t)(l->grid[i] * l->block[i]);
+  }
+  for (int i = 0; i < l->nargs; i++) {
+    const cl_mem *m = l->args[i].what == TT_GPU_TENSOR
+                          ? &r->tensors[l->args[i].tensor->id]
+                      : l->args[i].what == TT_GPU_PREPARED ? &r->prepared
+                                                           : &r->workspace;
+    assert_int_equal(clSetKernelArg(k, (cl_uint)i, sizeof *m, m), CL_SUCCESS);
+  }
+  error = clEnqueueNDRangeKernel(cl.queue, k, 3, NULL, global, local, 0, NULL,
+                                 NULL);
+  assert_int_equal(error, CL_SUCCESS);
+  assert_int_equal(clFinish(cl.queue), CL_SUCCESS);
+  clReleaseKernel(k);
+}
+
+static void
+read_outputs(struct running *r, struct tt_values *got)
+{
+  for (int i = 0; i < r->program->ntensors; i++) {
+    const struct tt_tensor *t = r->program->tensors[i];
+    if (t->role != TT_OUTPUT)
+      continue;
+    void *data = tt_arena_alloc(r->arena, (size_t)bytes_of(t));
+    assert_int_equal(clEnqueueReadBuffer(cl.queue, r->tensors[i], CL_TRUE, 0,
+                                         (size_t)bytes_of(t), data, 0, NULL,
+                                         NULL),
+                     CL_SUCCESS);
+    exec_unpack(t, data, got);
+  }
+}
+
+static void
+release(struct running *r)
+{
+  for (int i = 0; i < r->program->ntensors && r->tensors; i++)
+    if (r->tensors[i])
+      clReleaseMemObject(r->tensors[i]);
+  if (r->tensors) {
+    clReleaseMemObject(r->prepared);
+    clReleaseMemObject(r->workspace);
+  }
+  clReleaseProgram(r->built);
+}
+
+static double
+tolerance(const struct tt_program *p)
+{
+  double tol = 1e-4;
+  for (int i = 0; i < p->ntensors; i++)
+    if (p->tensors[i]->dtype == TT_BF16)
+      tol = 2e-1;
+  return tol;
+}
+
+static const char *
+compare(struct tt_arena *ar, const struct tt_program *p, struct tt_values *want,
+        struct tt_values *got)
+{
+  for (int i = 0; i < p->ntensors; i++) {
+    const struct tt_tensor *t = p->tensors[i];
+    double *wf, *gf, scale = 1;
+    int64_t *wi, *gi;
+    if (t->role != TT_OUTPUT)
+      continue;
+    tt_values_of(want, t, &wf, &wi);
+    tt_values_of(got, t, &gf, &gi);
+    for (int64_t k = 0; wf && k < tt_tensor_size(t); k++)
+      if (fabs(wf[k]) > scale && !isinf(wf[k]))
+        scale = fabs(wf[k]);
+    for (int64_t k = 0; k < tt_tensor_size(t); k++) {
+      bool same = wf ? wf[k] == gf[k] || (isnan(wf[k]) && isnan(gf[k])) ||
+                           fabs(wf[k] - gf[k]) <= tolerance(p) * scale
+                     : wi[k] == gi[k];
+      if (!same)
+        return tt_arena_printf(ar, "%s[%lld] is %.9g instead of %.9g", t->name,
+                               (long long)k, wf ? gf[k] : (double)gi[k],
+                               wf ? wf[k] : (double)wi[k]);
+    }
+  }
+  return NULL;
+}
+
+/* NULL, or what is wrong; *skipped: a limit of GPUs is exceeded. */
+static const char *
+check(struct tt_arena *ar, const struct tt_schedule *s,
+      const struct tt_program *p, uint64_t seed, bool *skipped)
+{
+  struct tt_nest nest;
+  struct tt_gpu_code code;
+  struct tt_sb text = {0};
+  const char *error = NULL;
+  *skipped = !tt_schedule_lower(ar, s, &nest, &error);
+  if (*skipped)
+    return NULL;
+  error = tt_codegen_gpu(ar, &nest, TT_OPENCL, NULL, &code, &text);
+  if (error) {
+    *skipped = strstr(error, "GPU") || strstr(error, "of a GPU") ||
+               strstr(error, " dimension ") || strstr(error, "unrolling");
+    return *skipped ? NULL : error;
+  }
+  struct running r = {.arena = ar, .program = p, .code = &code};
+  struct tt_values *want = tt_values_new(), *got = tt_values_new();
+  tt_values_random(want, p, seed);
+  error = build(&r, tt_sb_str(&text));
+  if (!error) {
+    make_memory(&r, want);
+    error = tt_interpret_program(p, want);
+    if (error)
+      error = tt_arena_strdup(ar, error);
+  }
+  for (int i = 0; i < code.n && !error; i++)
+    launch(&r, &code.launches[i]);
+  if (!error) {
+    read_outputs(&r, got);
+    error = compare(ar, p, want, got);
+  }
+  if (error)
+    error = tt_arena_printf(ar, "%s\n%s", tt_sb_str(&text), error);
+  release(&r);
+  tt_values_free(want);
+  tt_values_free(got);
+  tt_sb_free(&text);
+  return error;
+}
+
+/* ---- examples ---------------------------------------------------------- */
+
+/* Sizes that keep the interpreter short. */
+static const struct {
+  const char *file;
+  struct tt_define defines[4];
+  const char *block; /* a schedule, or NULL: the default one */
+} examples[] = {
+    {"argmax.te", {{0}}, NULL},
+    {"matmul.te", {{"M", "37"}, {"N", "50"}, {"K", "21"}}, NULL},
+    {"matmul_tn.te", {{"M", "33"}, {"N", "70"}, {"K", "21"}}, NULL},
+    {"matmul_ep.te", {{"M", "33"}, {"N", "30"}, {"K", "20"}}, NULL},
+    {"gemm.te", {{"M", "33"}, {"N", "30"}, {"K", "20"}}, NULL},
+    {"dot.te", {{"N", "10000"}}, NULL},
+    {"conv2d.te", {{"C", "3"}, {"K", "4"}}, NULL},
+    {"winograd.te", {{"C", "3"}, {"K", "4"}}, NULL},
+    {"blur.te", {{"H", "30"}, {"W", "40"}}, NULL},
+    {"attention.te", {{"H", "2"}, {"L", "16"}, {"S", "16"}}, NULL},
+    {"embed.te", {{"V", "100"}}, NULL},
+    {"softmax.te", {{0}}, NULL},
+    {"layernorm.te", {{0}}, NULL},
+    {"maxpool.te", {{0}}, NULL},
+    {"avgpool.te", {{0}}, NULL},
+    {"avgpool_s8.te", {{0}}, NULL},
+    {"depthwise.te", {{0}}, NULL},
+    {"conv2d_s8.te", {{0}}, NULL},
+    {"conv2d_transpose.te", {{0}}, NULL},
+    {"fir_q15.te", {{0}}, NULL},
+    {"lstm_cell.te", {{0}}, NULL},
+    {"stencil3.te", {{0}}, NULL},
+    {"bmm.te", {{0}}, NULL},
+};
+
+static void
+examples_are_right(void **state)
+{
+  (void)state;
+  const char *top = getenv("abs_top_srcdir");
+  for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    struct tt_frontend_options o = {.defines = examples[i].defines};
+    while (o.ndefines < 4 && examples[i].defines[o.ndefines].name)
+      o.ndefines++;
+    const char *path = tt_arena_printf(ar, "%s/examples/%s", top ? top : "..",
+                                       examples[i].file);
+    struct tt_diags *diags = tt_diags_new(ar);
+    struct tt_frontend_result f = tt_compile_file(ar, diags, path, &o, false);
+    if (!f.program)
+      fail_msg("%s does not compile", path);
+    tt_solve_congruences(f.program);
+    tt_factor_sums(f.program, false);
+    bool skipped;
+    const char *error = check(ar, tt_gpu_schedule(ar, f.program, false),
+                              f.program, 1, &skipped);
+    if (error || skipped)
+      fail_msg("%s: %s", examples[i].file, error ? error : "skipped");
+    tt_arena_free(ar);
+  }
+}
+
+/* ---- random pairs ------------------------------------------------------ */
+
+static void
+random_kernels_are_right(void **state)
+{
+  (void)state;
+  const char *count = getenv("TT_RANDOM_COUNT");
+  const char *start = getenv("TT_RANDOM_SEED");
+  uint64_t first = start ? strtoull(start, NULL, 10) : 1;
+  uint64_t n = count ? strtoull(count, NULL, 10) : start ? 1 : 60, skips = 0;
+  for (uint64_t i = first; i < first + n; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    struct tt_program *p = tt_random_program(ar, i);
+    uint64_t seed = 7 * i + 5; /* those that bind loops */
+    struct tt_schedule *s =
+        i % 3 == 0 ? tt_gpu_schedule(ar, p, false)
+                   : tt_random_schedule(ar, p, seed, 4 + (int)(i % 30), false);
+    bool skipped;
+    const char *error = check(ar, s, s->program, i, &skipped);
+    skips += skipped;
+    if (error) {
+      struct tt_sb sb = {0};
+      tt_dump_program(&sb, p);
+      tt_schedule_print(s, &sb);
+      fprintf(stderr, "%s\n%s\nTT_RANDOM_SEED=%llu\n", tt_sb_str(&sb), error,
+              (unsigned long long)i);
+      fail();
+    }
+    tt_arena_free(ar);
+  }
+  assert_true(skips * 2 <= n || n < 10);
+}
+
+int
+main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(examples_are_right),
+      cmocka_unit_test(random_kernels_are_right),
+  };
+  if (!open_device()) {
+    fprintf(stderr, "skipped: no OpenCL device\n");
+    return 77;
+  }
+  if (getenv("TT_RANDOM_SEED"))
+    cmocka_set_test_filter("random*");
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  clReleaseCommandQueue(cl.queue);
+  clReleaseContext(cl.context);
+  return failed;
+}

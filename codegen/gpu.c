@@ -16,7 +16,6 @@
 enum {
   THREADS = 256,          /* of a block where a schedule says nothing */
   MAX_THREADS = 1024,     /* of a block */
-  MAX_SHARED = 48 << 10,  /* bytes of a block */
   MAX_PRIVATE = 16 << 10, /* bytes of one local of a thread */
   MAX_REGISTER = 4 << 10, /* bytes of one that may become registers */
   MAX_CHAIN = 16
@@ -380,11 +379,6 @@ settle_alloc(struct gpu *g, stmt s)
           t->name, (long long)bytes_of(t), MAX_PRIVATE);
   } else {
     t->scope = TT_SHARED;
-    g->k->shared += (bytes_of(t) + 15) / 16 * 16;
-    if (g->k->shared > MAX_SHARED)
-      g->pass->error = tt_arena_printf(
-          g->arena, "with %s, blocks of a GPU share %lld bytes; at most %d",
-          t->name, (long long)g->k->shared, MAX_SHARED);
   }
   c.new = t;
   if (g->pass->error)
@@ -440,7 +434,7 @@ measure(void *ctx, stmt s)
 static void
 add_kernel(struct gpu *g, stmt s, const char *comment)
 {
-  struct gpu_kernel k = {comment, {1, 1, 1}, {1, 1, 1}, 0, NULL};
+  struct gpu_kernel k = {comment, {1, 1, 1}, {1, 1, 1}, NULL};
   bool threads = has_threads(s);
   bool blocks = tt_gpu_has(s, TT_BLOCK_X, TT_BLOCK_Z);
   g->k = &k;
@@ -468,7 +462,7 @@ static bool
 is_small(stmt alloc)
 {
   return !tt_gpu_has(alloc, TT_BLOCK_X, TT_BLOCK_Z) &&
-         bytes_of(alloc->tensor) <= MAX_SHARED / 4;
+         bytes_of(alloc->tensor) <= TT_GPU_SHARED / 4;
 }
 
 static void
@@ -500,6 +494,21 @@ without_prefetch(void *ctx, stmt s)
   return s->kind == TT_PREFETCH
              ? tt_seq(g->arena, 0, NULL)
              : tt_map_children(g->pass, s, without_prefetch, g);
+}
+
+static void
+count_shared(void *ctx, stmt s)
+{
+  if (s->kind == TT_ALLOC && s->tensor->scope == TT_SHARED)
+    *(int64_t *)ctx += (bytes_of(s->tensor) + 15) / 16 * 16;
+}
+
+int64_t
+tt_gpu_shared(stmt s)
+{
+  int64_t bytes = 0;
+  tt_walk(s, count_shared, &bytes);
+  return bytes;
 }
 
 const char *

@@ -12,12 +12,14 @@
 
 #include "codegen/internal.h"
 
-enum { TT_GPU_DIMS = 3 };
+enum {
+  TT_GPU_DIMS = 3,
+  TT_GPU_SHARED = 48 << 10 /* bytes that the threads of a block may share */
+};
 
 struct gpu_kernel {
   const char *comment;                           /* what it computes, or NULL */
   int64_t grid[TT_GPU_DIMS], block[TT_GPU_DIMS]; /* x, y, z */
-  int64_t shared;                                /* bytes */
   const struct tt_stmt *body;
 };
 
@@ -39,6 +41,9 @@ const char *tt_gpu_kernels(struct pass *, const struct tt_stmt *,
  * kernel has more than one of; those that are missing are added, with one
  * iteration. */
 const struct tt_stmt *tt_gpu_complete(struct pass *, const struct gpu_kernel *);
+
+/* Bytes that the threads of a block share. */
+int64_t tt_gpu_shared(const struct tt_stmt *);
 
 /* ---- gpubar.c ---- */
 

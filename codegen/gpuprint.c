@@ -533,6 +533,11 @@ make_kernels(struct pass *p, const struct tt_stmt *s, struct gpu_nest *out)
     return p->error;
   for (int i = 0; i < out->n && !p->error; i++) {
     out->kernels[i].body = tt_pass_all(p, out->kernels[i].body);
+    int64_t shared = tt_gpu_shared(out->kernels[i].body);
+    if (!p->error && shared > TT_GPU_SHARED)
+      p->error = tt_arena_printf(
+          p->arena, "blocks of a GPU would share %lld bytes; at most %d",
+          (long long)shared, TT_GPU_SHARED);
     if (!p->error)
       out->kernels[i].body = tt_gpu_complete(p, &out->kernels[i]);
   }

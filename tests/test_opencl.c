@@ -312,6 +312,54 @@ examples_are_right(void **state)
   }
 }
 
+/* ---- tiles -------------------------------------------------------------- */
+
+static const char tiles[] =
+    "schedule { C.split(m, 16, my, tail=\"%s\"); C.split(my, 4, mr);"
+    "C.split(n, 32, nx, tail=\"%s\"); C.split(nx, 4, nr); C.split(k, 8, ki);"
+    "C.reorder(m, n, k, my, nx, ki, mr, nr);"
+    "C.bind(m, \"block.y\"); C.bind(n, \"block.x\");"
+    "C.bind(my, \"thread.y\"); C.bind(nx, \"thread.x\"); C.cache_write(n);"
+    "C.cache_read(A, k, name=As); C.cache_read(B, k, name=Bs);"
+    "C.unroll(mr); C.unroll(nr); }";
+
+static const struct tt_define product_sizes[][3] = {
+    {{"M", "32"}, {"N", "64"}, {"K", "16"}},
+    {{"M", "37"}, {"N", "50"}, {"K", "21"}},
+    {{"M", "5"}, {"N", "7"}, {"K", "3"}},
+};
+
+static void
+tiles_are_right(void **state)
+{
+  (void)state;
+  const char *top = getenv("abs_top_srcdir");
+  for (int i = 0; i < 6; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    struct tt_frontend_options o = {3, product_sizes[i / 2], 0, NULL};
+    const char *tail = i % 2 ? "guard" : "peel";
+    const char *text = tt_arena_printf(ar, tiles, tail, tail);
+    struct tt_diags *diags = tt_diags_new(ar);
+    struct tt_frontend_result f = tt_compile_file(
+        ar, diags,
+        tt_arena_printf(ar, "%s/examples/matmul.te", top ? top : ".."), &o,
+        false);
+    const struct tt_sblock *block =
+        tt_parse_schedule(ar, diags, "tiles", text, strlen(text));
+    assert_non_null(f.program);
+    assert_non_null(block);
+    struct tt_schedule *s = tt_schedule_new(ar, f.program, false);
+    if (!tt_schedule_apply(s, block, NULL))
+      fail_msg("%s", s->error);
+    bool skipped;
+    const char *error = check(ar, s, f.program, 1, &skipped);
+    if (error)
+      fail_msg("%s", error);
+    assert_false(skipped);
+    tt_arena_free(ar);
+  }
+}
+
 /* ---- random pairs ------------------------------------------------------ */
 
 static void
@@ -349,6 +397,7 @@ int
 main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(tiles_are_right),
       cmocka_unit_test(examples_are_right),
       cmocka_unit_test(random_kernels_are_right),
   };

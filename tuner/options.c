@@ -413,6 +413,8 @@ check_gpu(const struct tt_options *o)
   if (o->trials > 0 || o->time > 0 || o->retune)
     return "nothing is measured for GPUs: --trials, --time and --retune go "
            "with -o FILE.c";
+  if (o->dump == TT_DUMP_LOOPS || o->dump == TT_DUMP_FEATURES)
+    return "--dump=loops and --dump=features are of C: they go with -o FILE.c";
   if (o->vector_bits > 0 || o->std != TT_NOT_GIVEN ||
       o->workspace != TT_NOT_GIVEN || o->threads != TT_NOT_GIVEN)
     return "--vector, --std, --workspace and --threads go with -o FILE.c";

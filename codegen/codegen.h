@@ -58,7 +58,9 @@ const char *tt_codegen_bench(struct tt_arena *, const struct tt_program *,
 
 /* ---- GPUs ---- */
 
-enum tt_gpu_language { TT_CUDA, TT_OPENCL };
+/* TT_GPU_C: plain C, blocks and threads as loops, with the entry of a runner
+ * (see tt_codegen_options.entry): what tests run. */
+enum tt_gpu_language { TT_CUDA, TT_OPENCL, TT_GPU_C };
 enum tt_gpu_what { TT_GPU_TENSOR, TT_GPU_PREPARED, TT_GPU_WORKSPACE };
 struct tt_gpu_arg {
   const struct tt_tensor *tensor; /* TT_GPU_TENSOR */

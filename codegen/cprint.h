@@ -91,9 +91,10 @@ struct cprinter {
   const char *name; /* of the kernel; prefix of what is static when batched */
   struct tt_sb body;
   const struct gpu_printer *gpu; /* printing a kernel of a GPU; or NULL */
-  int depth;                     /* of indentation */
-  int parallel;                  /* depth of parallel loops */
-  int index;                     /* > 0: inside a subscript */
+  bool phase;   /* of it, in plain C: inside loops over threads */
+  int depth;    /* of indentation */
+  int parallel; /* depth of parallel loops */
+  int index;    /* > 0: inside a subscript */
   /* What the file needs. */
   bool math;
   TT_VEC(const char *) typedefs; /* the texts, in order of first use */
@@ -287,6 +288,9 @@ bool tt_c_needs_block(const struct tt_stmt *, bool last);
 /* ---- gpuprint.c ---- */
 /* What comes before the statement: a barrier. */
 void tt_gpu_before(struct cprinter *, const struct tt_stmt *);
+/* Declares a local that is each thread's own where threads are loops further
+ * in; false: it is a local like any other. */
+bool tt_gpu_private(struct cprinter *, const struct tt_tensor *);
 /* A loop over blocks or threads. */
 void tt_gpu_loop(struct cprinter *, const struct tt_stmt *);
 

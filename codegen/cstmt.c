@@ -494,6 +494,10 @@ static void
 print_alloc(struct cprinter *c, const struct tt_stmt *s)
 {
   const struct tt_tensor *t = s->tensor;
+  if (c->gpu && tt_gpu_private(c, t)) {
+    tt_c_stmt(c, s->body);
+    return;
+  }
   if (!tt_is_register(t)) {
     if (t->scope != TT_SHARED) /* those are declared by the kernel */
       print_array(c, s);

@@ -59,6 +59,12 @@ struct gpu_barriers {
 /* For a complete body; release with free(items). */
 void tt_gpu_barriers(const struct tt_stmt *, struct gpu_barriers *);
 
+/* The body with phases that no barrier parts joined into one, so that each
+ * thread does all of them before the next one begins. */
+const struct tt_stmt *tt_gpu_join_phases(struct pass *,
+                                         const struct gpu_kernel *,
+                                         const struct gpu_barriers *);
+
 /* ---- util ---- */
 /* 0 to 2: x to z. */
 int tt_gpu_dim(enum tt_for_kind);

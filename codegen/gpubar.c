@@ -216,3 +216,65 @@ tt_gpu_barriers(const struct tt_stmt *s, struct gpu_barriers *out)
   free(st.items);
   free(p.all.items);
 }
+
+/* ---- phases ------------------------------------------------------------ */
+
+struct joining {
+  struct pass *pass;
+  const struct gpu_kernel *k;
+  const struct gpu_barriers *barriers;
+};
+
+static bool
+is_phase(const struct tt_stmt *s)
+{
+  return s->kind == TT_FOR && tt_is_thread(s->for_kind);
+}
+
+static bool
+waits(const struct joining *j, const struct tt_stmt *s)
+{
+  for (int i = 0; i < j->barriers->n; i++)
+    if (j->barriers->items[i].before == s)
+      return true;
+  return false;
+}
+
+static const struct tt_stmt *
+join_run(struct joining *j, int n, const struct tt_stmt *const *run)
+{
+  int d = 0;
+  while (d < TT_GPU_DIMS - 1 && j->k->block[d] == 1)
+    d++;
+  const struct tt_var *all = tt_pass_var(j->pass, "all", j->k->block[d]);
+  return tt_for(j->pass->arena, (enum tt_for_kind)(TT_THREAD_X + d), 0, all,
+                tt_seq(j->pass->arena, n, run));
+}
+
+static const struct tt_stmt *
+join_phases(void *ctx, const struct tt_stmt *s)
+{
+  struct joining *j = ctx;
+  if (is_phase(s) || s->kind != TT_SEQ)
+    return is_phase(s) ? s : tt_map_children(j->pass, s, join_phases, j);
+  const struct tt_stmt **items =
+      TT_ARRAY(j->pass->arena, const struct tt_stmt *, (size_t)s->nitems + 1);
+  int n = 0;
+  for (int i = 0, end; i < s->nitems; i = end) {
+    for (end = i + 1; is_phase(s->items[i]) && end < s->nitems &&
+                      is_phase(s->items[end]) && !waits(j, s->items[end]);
+         end++)
+      ;
+    items[n++] = end > i + 1 ? join_run(j, end - i, s->items + i)
+                             : join_phases(j, s->items[i]);
+  }
+  return tt_seq(j->pass->arena, n, items);
+}
+
+const struct tt_stmt *
+tt_gpu_join_phases(struct pass *pass, const struct gpu_kernel *k,
+                   const struct gpu_barriers *barriers)
+{
+  struct joining j = {pass, k, barriers};
+  return join_phases(&j, k->body);
+}

@@ -52,6 +52,17 @@ static const struct language opencl = {
     "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
     ""};
 
+static const struct language plain = {
+    {"int", "restrict", false, "static inline", "static const", "f"},
+    {"", "", "", "", "", ""},
+    "static void",
+    false,
+    "",
+    "",
+    NULL,
+    NULL,
+    "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n\n"};
+
 /* What OpenCL C has under other names, and the word that needs it. */
 static const struct {
   const char *word, *text;
@@ -89,6 +100,7 @@ struct gpu_printer {
   const struct language *language;
   const struct gpu_kernel *kernel;
   const char *index[2 * TT_GPU_DIMS]; /* names of variables */
+  const char *thread; /* of plain C: which of a block's threads it is */
   struct gpu_barriers barriers;
 };
 
@@ -107,7 +119,7 @@ void
 tt_gpu_before(struct cprinter *c, const struct tt_stmt *s)
 {
   const struct gpu_barrier *b = barrier_before(c->gpu, s);
-  if (b)
+  if (b && c->gpu->language != &plain)
     tt_c_line(c, "%s",
               b->global ? c->gpu->language->global_fence
                         : c->gpu->language->local_fence);
@@ -126,6 +138,48 @@ size_of(const struct gpu_kernel *k, int index)
   return index < TT_GPU_DIMS ? k->grid[index] : k->block[index - TT_GPU_DIMS];
 }
 
+static int64_t
+threads_of(const struct gpu_kernel *k)
+{
+  return k->block[0] * k->block[1] * k->block[2];
+}
+
+/* In plain C a phase runs for one thread after the other, those of the first
+ * dimension backwards. */
+static void
+open_threads(struct cprinter *c)
+{
+  const struct gpu_printer *g = c->gpu;
+  for (int d = TT_GPU_DIMS - 1; d >= 0; d--) {
+    const char *i = g->index[TT_GPU_DIMS + d];
+    long long n = (long long)g->kernel->block[d];
+    if (n > 1 && d > 0)
+      tt_c_line(c, "for (int %s = 0; %s < %lld; %s++)", i, i, n, i);
+    else if (n > 1)
+      tt_c_line(c, "for (int %s = %lld; %s >= 0; %s--)", i, n - 1, i, i);
+  }
+}
+
+bool
+tt_gpu_private(struct cprinter *c, const struct tt_tensor *t)
+{
+  const struct gpu_printer *g = c->gpu;
+  int64_t threads = threads_of(g->kernel);
+  if (g->language != &plain || c->phase || threads == 1 ||
+      t->scope == TT_SHARED)
+    return false;
+  const char *name = tt_names_bind(c->names, NULL, t->name);
+  if (tt_is_register(t))
+    tt_c_line(c, "%s %s[%lld] = {0};", tt_c_value(t->dtype), name,
+              (long long)threads);
+  else
+    tt_c_line(c, "%s %s[%lld][%lld] = {{0}};", tt_c_storage(t->dtype), name,
+              (long long)threads, (long long)tt_tensor_size(t));
+  tt_names_alias(c->names, t,
+                 tt_arena_printf(c->arena, "%s[%s]", name, g->thread));
+  return true;
+}
+
 /* Loops directly inside one another are one condition, of those blocks or
  * threads that have an iteration. */
 void
@@ -135,6 +189,10 @@ tt_gpu_loop(struct cprinter *c, const struct tt_stmt *s)
   struct tt_sb cond = {0};
   bool threads = false;
   int mark = tt_names_mark(c->names);
+  bool phase = g->language == &plain && !c->phase && tt_is_thread(s->for_kind);
+  if (phase)
+    open_threads(c);
+  c->phase |= phase;
   for (;; s = s->body) {
     int i = (int)s->for_kind - (int)TT_BLOCK_X;
     int64_t n = s->var->extent;
@@ -145,7 +203,8 @@ tt_gpu_loop(struct cprinter *c, const struct tt_stmt *s)
     else if (n < size_of(g->kernel, i))
       tt_sb_printf(&cond, "%s%s < %lld", cond.len ? " && " : "", g->index[i],
                    (long long)n);
-    if (!is_bound(s->body) || s->body->comment || barrier_before(g, s->body))
+    if (!is_bound(s->body) || s->body->comment || barrier_before(g, s->body) ||
+        tt_is_block(s->for_kind) != tt_is_block(s->body->for_kind))
       break;
   }
   if (cond.len)
@@ -158,6 +217,8 @@ tt_gpu_loop(struct cprinter *c, const struct tt_stmt *s)
   } else {
     tt_c_stmt(c, s->body);
   }
+  if (phase)
+    c->phase = false;
   tt_sb_free(&cond);
   tt_names_release(c->names, mark);
 }
@@ -196,6 +257,7 @@ put(struct spot **items, int *n, int *cap, int64_t *bytes,
 /* ---- kernels ----------------------------------------------------------- */
 
 struct file {
+  struct pass *pass;
   struct cprinter c;
   struct gpu_printer g;
   const struct tt_nest *nest;
@@ -296,9 +358,23 @@ declare_indices(struct file *f)
       continue;
     }
     f->g.index[i] = tt_names_bind(f->c.names, NULL, names[i]);
-    tt_c_line(&f->c, "const int %s = %s;", f->g.index[i],
-              f->g.language->index[i]);
+    if (f->g.language == &plain && i < TT_GPU_DIMS)
+      tt_c_line(&f->c, "for (int %s = 0; %s < %lld; %s++) {", f->g.index[i],
+                f->g.index[i], (long long)size_of(f->g.kernel, i),
+                f->g.index[i]);
+    if (f->g.language != &plain)
+      tt_c_line(&f->c, "const int %s = %s;", f->g.index[i],
+                f->g.language->index[i]);
   }
+}
+
+/* Ends the loops over blocks that declare_indices() begins. */
+static void
+end_blocks(struct file *f)
+{
+  for (int i = 0; i < TT_GPU_DIMS && f->g.language == &plain; i++)
+    if (f->g.kernel->grid[i] > 1)
+      tt_c_line(&f->c, "}");
 }
 
 static const char *
@@ -310,6 +386,16 @@ attributes(const struct file *f)
                            (long long)(b[0] * b[1] * b[2]));
   return tt_arena_printf(f->c.arena, f->g.language->kernel, (long long)b[0],
                          (long long)b[1], (long long)b[2]);
+}
+
+/* In plain C. */
+static const char *
+thread_number(const struct file *f)
+{
+  const int64_t *b = f->g.kernel->block;
+  const char *const *i = f->g.index + TT_GPU_DIMS;
+  return tt_arena_printf(f->c.arena, "(%s * %lld + %s) * %lld + %s", i[2],
+                         (long long)b[1], i[1], (long long)b[0], i[0]);
 }
 
 static void
@@ -346,13 +432,17 @@ print_kernel(struct file *f, const struct gpu_kernel *k, bool prepare)
   c->depth++;
   point(f, &all, m->prepared.items, m->prepared.n, "prepared", !prepare);
   point(f, &all, m->workspace.items, m->workspace.n, "workspace", false);
+  declare_indices(f);
   struct declaring d = {f};
   tt_walk(k->body, declare_shared, &d);
-  declare_indices(f);
   c->depth--;
   c->gpu = &f->g;
-  tt_c_block(c, k->body);
+  f->g.thread = thread_number(f);
+  tt_c_block(c, f->g.language == &plain
+                    ? tt_gpu_join_phases(f->pass, k, &f->g.barriers)
+                    : k->body);
   c->gpu = NULL;
+  end_blocks(f);
   tt_c_line(c, "}");
   tt_c_line(c, "%s", "");
   struct tt_gpu_launch l = {.name = name, .prepare = prepare};
@@ -475,6 +565,44 @@ print_cuda_launch(struct file *f, bool prepare)
   tt_c_line(c, "  return cudaGetLastError();");
   tt_c_line(c, "}");
   tt_names_release(c->names, mark);
+}
+
+static void
+print_entry_calls(struct file *f, bool prepare)
+{
+  const struct tt_program *p = f->nest->program;
+  static const enum tt_role roles[] = {TT_INPUT, TT_WEIGHT, TT_OUTPUT};
+  int *at = TT_ARRAY(f->c.arena, int, (size_t)p->ntensors + 1), n = 0;
+  for (int r = 0; r < 3; r++)
+    for (int i = 0; i < p->ntensors; i++)
+      if (p->tensors[i]->role == roles[r])
+        at[i] = n++;
+  tt_c_line(&f->c, "  if (what == %d) {", !prepare);
+  for (int i = 0; i < f->launches.n; i++) {
+    const struct tt_gpu_launch *l = &f->launches.items[i];
+    struct tt_sb args = {0};
+    if (l->prepare != prepare)
+      continue;
+    for (int a = 0; a < l->nargs; a++)
+      tt_sb_printf(&args, "%sargs[%d]", a ? ", " : "",
+                   l->args[a].what == TT_GPU_TENSOR ? at[l->args[a].tensor->id]
+                   : l->args[a].what == TT_GPU_PREPARED ? n
+                                                        : n + 1);
+    tt_c_line(&f->c, "    %s(%s);", l->name, tt_sb_str(&args));
+    tt_sb_free(&args);
+  }
+  tt_c_line(&f->c, "  }");
+}
+
+static void
+print_entry(struct file *f)
+{
+  tt_c_line(&f->c, "void %s_entry(void **args, int what)", f->c.name);
+  tt_c_line(&f->c, "{");
+  tt_c_line(&f->c, "  (void)args;");
+  print_entry_calls(f, true);
+  print_entry_calls(f, false);
+  tt_c_line(&f->c, "}");
 }
 
 /* The same as comments: names, sizes and arguments of the kernels. */
@@ -627,7 +755,7 @@ tt_codegen_gpu(struct tt_arena *arena, const struct tt_nest *nest,
 {
   struct tt_codegen_options o = {.c99 = true, .workspace = TT_WS_ARG};
   struct pass p = {.arena = arena, .options = &o, .nextvar = tt_next_var(nest)};
-  struct file f = {.nest = nest};
+  struct file f = {.pass = &p, .nest = nest};
   struct gpu_nest body, prepare;
   const char *error = check_types(nest);
   if (!error)
@@ -637,7 +765,10 @@ tt_codegen_gpu(struct tt_arena *arena, const struct tt_nest *nest,
     error = make_kernels(&p, nest->prepare, &prepare);
   if (error)
     return error;
-  f.g.language = language == TT_CUDA ? &cuda : &opencl;
+  f.g.language = language == TT_CUDA     ? &cuda
+                 : language == TT_OPENCL ? &opencl
+                                         : &plain;
+  o.entry = language == TT_GPU_C; /* (helpers are named for a file of many) */
   f.c = (struct cprinter){.arena = arena,
                           .options = &o,
                           .dialect = &f.g.language->dialect,
@@ -655,6 +786,8 @@ tt_codegen_gpu(struct tt_arena *arena, const struct tt_nest *nest,
     print_cuda_launch(&f, true);
   if (language == TT_CUDA)
     print_cuda_launch(&f, false);
+  if (language == TT_GPU_C)
+    print_entry(&f);
   assemble(&f, out);
   *code = (struct tt_gpu_code){
       .n = f.launches.n,

@@ -205,9 +205,10 @@ tests_libnest_a_SOURCES = tests/nest.c tests/nest.h
 tests_libnest_a_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 check_PROGRAMS += tests/test_gpu
 TESTS += tests/test_gpu
-tests_test_gpu_SOURCES = tests/test_gpu.c
+tests_test_gpu_SOURCES = tests/test_gpu.c \
+	tests/random_schedule.c tests/random_schedule.h
 tests_test_gpu_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
-tests_test_gpu_LDADD = tests/libexec.a schedule/libschedule.a \
+tests_test_gpu_LDADD = tests/libexec.a tests/librandom.a schedule/libschedule.a \
 	codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
 if HAVE_OPENCL
 check_PROGRAMS += tests/test_opencl

@@ -1,5 +1,9 @@
 /* Loops bound to blocks and threads of a GPU: what is refused and why, and
- * that a tiled product keeps its results.
+ * that a tiled product keeps its results; then kernels of random programs,
+ * whose blocks and threads are loops of C.
+ *
+ * TT_RANDOM_COUNT sets the number of random pairs, TT_RANDOM_SEED where they
+ * start.
  */
 #include "config.h"
 
@@ -11,10 +15,15 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/passes.h"
 #include "schedule/schedule.h"
+#include "tests/exec_c.h"
+#include "tests/random_program.h"
+#include "tests/random_schedule.h"
 
 /* C[m,n] = sum[k](A[m,k] * B[k,n]) */
 static struct tt_program *
@@ -159,10 +168,100 @@ tiled_product_is_right(void **state)
     if (error)
       fail_msg("%s", error);
     assert_equal(p->tensors[2], want, got);
+    struct exec_case c = {&nest, {0}, want, want, true};
+    error = exec_c(ar, 1, &c, 0, NULL);
+    if (error)
+      fail_msg("%s", error);
     tt_values_free(want);
     tt_values_free(got);
   }
   tt_arena_free(ar);
+}
+
+/* ---- kernels ----------------------------------------------------------- */
+
+enum { BATCH = 20 };
+
+struct pair {
+  uint64_t seed;
+  struct tt_program *program;
+  struct tt_schedule *schedule;
+  struct tt_nest nest;
+};
+
+static void
+show(const struct pair *p, const char *error)
+{
+  struct tt_sb sb = {0};
+  tt_dump_program(&sb, p->program);
+  tt_schedule_print(p->schedule, &sb);
+  fprintf(stderr, "%s\nTT_RANDOM_SEED=%llu: %s\n", tt_sb_str(&sb),
+          (unsigned long long)p->seed, error);
+  tt_sb_free(&sb);
+  fail();
+}
+
+/* false: the pair exceeds a limit of GPUs, or is refused because an index is
+ * not proven inside. */
+static bool
+make_case(struct tt_arena *ar, struct pair *p, struct exec_case *c)
+{
+  struct tt_gpu_code code;
+  struct tt_sb text = {0};
+  const char *error = NULL;
+  p->program = tt_random_program(ar, p->seed);
+  p->schedule = p->seed % 3 == 0
+                    ? tt_gpu_schedule(ar, p->program, false)
+                    : tt_random_schedule(ar, p->program, 7 * p->seed + 5,
+                                         4 + (int)(p->seed % 30), false);
+  if (!tt_schedule_lower(ar, p->schedule, &p->nest, &error))
+    return false;
+  error = tt_codegen_gpu(ar, &p->nest, TT_GPU_C, NULL, &code, &text);
+  tt_sb_free(&text);
+  if (error && (strstr(error, "GPU") || strstr(error, " dimension ") ||
+                strstr(error, "unrolling")))
+    return false;
+  if (error)
+    show(p, error);
+  *c = (struct exec_case){.nest = &p->nest, .gpu = true};
+  c->in = c->want = tt_values_new();
+  tt_values_random(c->in, p->program, p->seed);
+  error = tt_interpret_program(p->program, c->want);
+  if (error)
+    show(p, error);
+  return true;
+}
+
+/* Kernels of random programs under random schedules, run as loops of C. */
+static void
+random_kernels_keep_results(void **state)
+{
+  (void)state;
+  const char *count = getenv("TT_RANDOM_COUNT");
+  const char *start = getenv("TT_RANDOM_SEED");
+  uint64_t seed = start ? strtoull(start, NULL, 10) : 1, skipped = 0;
+  uint64_t n = count ? strtoull(count, NULL, 10) : start ? 1 : 200;
+  for (uint64_t end = seed + n; seed < end;) {
+    struct tt_arena *ar = tt_arena_new();
+    struct exec_case cases[BATCH];
+    struct pair pairs[BATCH];
+    int k = 0, failed;
+    for (; k < BATCH && seed < end; seed++) {
+      pairs[k] = (struct pair){.seed = seed};
+      if (make_case(ar, &pairs[k], &cases[k]))
+        k++;
+      else
+        skipped++;
+    }
+    const char *error = exec_c(ar, k, cases, 0, &failed);
+    if (error)
+      show(&pairs[failed], error);
+    for (int i = 0; i < k; i++)
+      tt_values_free(cases[i].in);
+    tt_arena_free(ar);
+  }
+  /* Most must be compiled, or the test shows nothing. */
+  assert_true(skipped * 2 <= n || n < 10);
 }
 
 int
@@ -172,6 +271,7 @@ main(void)
       cmocka_unit_test(illegal_bindings_name_the_loops),
       cmocka_unit_test(threads_stand_inside_one_another),
       cmocka_unit_test(tiled_product_is_right),
+      cmocka_unit_test(random_kernels_keep_results),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

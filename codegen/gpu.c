@@ -348,11 +348,12 @@ is_private(struct gpu *g, stmt alloc, bool *drop)
   for (int d = 0; d < TT_GPU_DIMS; d++)
     u.could[d] = (1u << TT_MAX_DIMS) - 1;
   note_uses(&u, alloc->body);
+  for (int d = 0; d < TT_GPU_DIMS; d++)
+    if (g->k->block[d] > 1 && !u.could[d])
+      return false;
   for (int d = 0; d < TT_GPU_DIMS; d++) {
     if (g->k->block[d] == 1)
       continue;
-    if (!u.could[d])
-      return false;
     int p = __builtin_ctz(u.could[d]);
     if (p < alloc->tensor->ndim)
       drop[p] = true;
@@ -562,21 +563,30 @@ complete_inside(struct completion *c, stmt s)
   return s;
 }
 
+static void
+find_global(void *ctx, stmt s)
+{
+  *(bool *)ctx |= s->kind == TT_STORE && s->tensor->role != TT_LOCAL;
+}
+
 /* Where no loop of an index is around or inside, one is put around: of
- * threads, around a phase as a whole. */
+ * threads, around a phase as a whole; of blocks, around what all of them can
+ * see: each fills its own memory itself. */
 static stmt
 complete(void *ctx, stmt s)
 {
   struct completion *c = ctx;
   bool phase = inside_threads(c) || !has_threads(s) ||
                (s->kind == TT_FOR && tt_is_thread(s->for_kind));
+  bool global = false;
   int added[2 * TT_GPU_DIMS], n = 0;
   if (s->kind == TT_SEQ && s->nitems == 0)
     return s;
+  tt_walk(s, find_global, &global);
   for (int i = 2 * TT_GPU_DIMS - 1; i >= 0; i--) {
     enum tt_for_kind kind = (enum tt_for_kind)(TT_BLOCK_X + i);
-    if (extent_of(c, i) == 1 || c->bound[i] || (i >= TT_GPU_DIMS && !phase) ||
-        tt_gpu_has(s, kind, kind))
+    if (extent_of(c, i) == 1 || c->bound[i] ||
+        !(i < TT_GPU_DIMS ? global : phase) || tt_gpu_has(s, kind, kind))
       continue;
     c->bound[i] = true;
     added[n++] = i;

@@ -337,15 +337,20 @@ struct declaring {
   struct file *f;
 };
 
+/* (In plain C nothing is in it that a block before has left there.) */
 static void
 declare_shared(void *ctx, const struct tt_stmt *s)
 {
   struct file *f = ((struct declaring *)ctx)->f;
-  if (s->kind == TT_ALLOC && s->tensor->scope == TT_SHARED)
-    tt_c_line(&f->c, "%s%s %s[%lld];", f->g.language->shared,
-              tt_c_storage(s->tensor->dtype),
-              tt_names_bind(f->c.names, s->tensor, s->tensor->name),
-              (long long)tt_tensor_size(s->tensor));
+  if (s->kind != TT_ALLOC || s->tensor->scope != TT_SHARED)
+    return;
+  const char *name = tt_names_bind(f->c.names, s->tensor, s->tensor->name);
+  tt_c_line(&f->c, "%s%s %s[%lld];", f->g.language->shared,
+            tt_c_storage(s->tensor->dtype), name,
+            (long long)tt_tensor_size(s->tensor));
+  if (f->g.language == &plain)
+    tt_c_line(&f->c, "for (int tt_i = 0; tt_i < %lld; tt_i++) %s[tt_i] = 99;",
+              (long long)tt_tensor_size(s->tensor), name);
 }
 
 static void

@@ -438,6 +438,8 @@ exec_c(struct tt_arena *arena, int n, const struct exec_case *cases,
     error = "no temporary directory";
   } else if (!error) {
     const char *cc = getenv("CC");
+    if (getenv("TT_EXEC_KEEP"))
+      write_file(getenv("TT_EXEC_KEEP"), tt_sb_str(&text));
     error = compile(&s, cc && *cc ? cc : "cc",
                     "-std=gnu11 -O1 -march=native -Wall -Wextra -Werror",
                     tt_sb_str(&text));
@@ -448,8 +450,6 @@ exec_c(struct tt_arena *arena, int n, const struct exec_case *cases,
       *failed = 0;
     if (!error)
       error = run_all(&s, n, cases, sizes, tolerance, failed);
-    if (getenv("TT_EXEC_KEEP"))
-      write_file(getenv("TT_EXEC_KEEP"), tt_sb_str(&text));
     scratch_close(&s);
   }
   tt_sb_free(&text);

@@ -450,7 +450,8 @@ add_kernel(struct gpu *g, stmt s, const char *comment)
   s = settle(g, s);
   if (k.block[0] * k.block[1] * k.block[2] > MAX_THREADS)
     g->pass->error = tt_arena_printf(
-        g->arena, "a block of %lld by %lld by %lld threads; at most %d",
+        g->arena,
+        "a block of a GPU would have %lld by %lld by %lld threads; at most %d",
         (long long)k.block[0], (long long)k.block[1], (long long)k.block[2],
         MAX_THREADS);
   k.body = s;

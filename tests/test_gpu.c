@@ -178,6 +178,32 @@ tiled_product_is_right(void **state)
   tt_arena_free(ar);
 }
 
+/* What stands between block loops, here a copy, is done by every block. */
+static void
+blocks_fill_their_own_memory(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *p = matmul(ar, 6, 10, 7);
+  struct tt_schedule *s = tt_schedule_new(ar, p, false);
+  assert_true(
+      tt_cache_read(s, 0, p->tensors[1], loop(s, "m"), 0, NULL, 0, "Bs"));
+  assert_true(tt_bind(s, 0, loop(s, "m"), TT_BLOCK_Y));
+  assert_true(tt_bind(s, 0, loop(s, "n"), TT_BLOCK_X));
+  struct tt_nest nest;
+  const char *error = NULL;
+  assert_true(tt_schedule_lower(ar, s, &nest, &error));
+  struct tt_values *v = tt_values_new();
+  tt_values_random(v, p, 1);
+  assert_null(tt_interpret_program(p, v));
+  struct exec_case c = {&nest, {0}, v, v, true};
+  error = exec_c(ar, 1, &c, 0, NULL);
+  if (error)
+    fail_msg("%s", error);
+  tt_values_free(v);
+  tt_arena_free(ar);
+}
+
 /* ---- kernels ----------------------------------------------------------- */
 
 enum { BATCH = 20 };
@@ -271,6 +297,7 @@ main(void)
       cmocka_unit_test(illegal_bindings_name_the_loops),
       cmocka_unit_test(threads_stand_inside_one_another),
       cmocka_unit_test(tiled_product_is_right),
+      cmocka_unit_test(blocks_fill_their_own_memory),
       cmocka_unit_test(random_kernels_keep_results),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -401,6 +401,7 @@ main(void)
       cmocka_unit_test(examples_are_right),
       cmocka_unit_test(random_kernels_are_right),
   };
+  setenv("POCL_KERNEL_CACHE", "0", 0); /* leaves nothing behind */
   if (!open_device()) {
     fprintf(stderr, "skipped: no OpenCL device\n");
     return 77;

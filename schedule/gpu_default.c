@@ -6,7 +6,7 @@
 
 #include "schedule/state.h"
 
-enum { THREADS = 256, MAX_THREADS = 1024, CHEAP = 12 };
+enum { THREADS = 256, WARP = 32, BLOCKS = 128, CHEAP = 12 };
 
 static void
 count_node(void *ctx, const struct tt_expr *e)
@@ -45,6 +45,17 @@ one_loop(struct tt_schedule *s, int stage)
   return loop;
 }
 
+/* Threads of a block: fewer, where there would be too few blocks for all of a
+ * GPU's processors. */
+static int64_t
+threads_for(int64_t points)
+{
+  int64_t n = THREADS;
+  while (n > WARP && points / n < BLOCKS)
+    n /= 2;
+  return n;
+}
+
 static void
 bind_stage(struct tt_schedule *s, int stage)
 {
@@ -54,10 +65,11 @@ bind_stage(struct tt_schedule *s, int stage)
     loop = one_loop(s, stage);
     if (loop < 0)
       return;
-    if (ss->loops[loop].extent > MAX_THREADS) {
+    if (ss->loops[loop].extent > WARP) {
       const char *name =
           tt_arena_printf(s->arena, "%s_t", ss->loops[loop].name);
-      int inner = tt_split(s, stage, loop, THREADS, name, TT_TAIL_GUARD);
+      int inner = tt_split(s, stage, loop, threads_for(ss->loops[loop].extent),
+                           name, TT_TAIL_GUARD);
       if (inner < 0 || !tt_bind(s, stage, ss->loops[inner].other, TT_BLOCK_X))
         return;
       loop = inner;

@@ -97,6 +97,8 @@ print(struct tt_measurer *m, const struct tt_schedule *schedule,
   o.name = "kernel";
   o.entry = true;
   o.naive = !schedule;
+  if (o.naive)
+    o.vector_bytes = 0; /* with the functions of libm, as a person would */
   error = tt_codegen_c(m->scratch, &nest, &o, &sizes, out);
   c->prepared = sizes.prepared_bytes;
   c->workspace = o.workspace == TT_WS_ARG ? sizes.workspace_bytes : 0;

@@ -65,7 +65,8 @@ run_params(struct tt_arena *arena, struct names *names,
   struct tt_sb sb = {0};
   add_tensors(&sb, names, p, TT_INPUT, restrict_);
   if (tt_has_weights(p))
-    add_text(&sb, "const void *prepared");
+    add_text(&sb, tt_arena_printf(arena, "const void *%s%sprepared", restrict_,
+                                  *restrict_ ? " " : ""));
   add_tensors(&sb, names, p, TT_OUTPUT, restrict_);
   if (o->workspace == TT_WS_ARG)
     add_text(&sb, "void *workspace");
@@ -347,8 +348,8 @@ print_entry(struct cprinter *c, const struct tt_program *p)
 /* ---- the file --------------------------------------------------------- */
 
 /* An initializer in rows that fit the line. */
-void
-tt_c_table(struct cprinter *c, const struct tt_tensor *t)
+static void
+print_table(struct cprinter *c, const struct tt_tensor *t)
 {
   int64_t n = tt_tensor_size(t);
   struct tt_sb row = {0};
@@ -394,6 +395,19 @@ needs_stdint(const char *text)
   return false;
 }
 
+void
+tt_c_definitions(struct cprinter *c)
+{
+  for (int i = 0; i < c->helpers.n; i++) {
+    tt_sb_add(&c->body, c->helpers.items[i].text);
+    tt_c_line(c, "%s", "");
+  }
+  for (int i = 0; i < c->consts.n; i++) {
+    print_table(c, c->consts.items[i]);
+    tt_c_line(c, "%s", "");
+  }
+}
+
 /* Types, helpers and tables, in the order in which they need each other. */
 static void
 print_needs(struct cprinter *c, int64_t workspace)
@@ -402,14 +416,7 @@ print_needs(struct cprinter *c, int64_t workspace)
     tt_c_line(c, "%s", c->typedefs.items[i]);
   if (c->typedefs.n > 0)
     tt_c_line(c, "%s", "");
-  for (int i = 0; i < c->helpers.n; i++) {
-    tt_sb_add(&c->body, c->helpers.items[i].text);
-    tt_c_line(c, "%s", "");
-  }
-  for (int i = 0; i < c->consts.n; i++) {
-    tt_c_table(c, c->consts.items[i]);
-    tt_c_line(c, "%s", "");
-  }
+  tt_c_definitions(c);
   if (c->options->workspace == TT_WS_STATIC && workspace > 0) {
     declare_workspace(c, "static ", static_name(c), workspace);
     tt_c_line(c, "%s", "");

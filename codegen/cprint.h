@@ -306,8 +306,8 @@ const char *tt_c_prototype(struct tt_arena *, const struct tt_program *,
                            const struct tt_codegen_options *, const char *name,
                            bool prepare);
 const char *tt_c_upper(struct tt_arena *, const char *name);
-/* A constant tensor as an array. */
-void tt_c_table(struct cprinter *, const struct tt_tensor *);
+/* Prints the helpers and the tables of constants that have been used. */
+void tt_c_definitions(struct cprinter *);
 /* Is there a word that begins so in the text? */
 bool tt_c_has_word(const char *text, const char *word);
 bool tt_has_weights(const struct tt_program *);

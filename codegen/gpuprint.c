@@ -706,14 +706,7 @@ assemble(struct file *f, struct tt_sb *out)
   struct cprinter *c = &f->c;
   const char *functions = tt_arena_strdup(c->arena, tt_sb_str(&c->body));
   tt_sb_clear(&c->body);
-  for (int i = 0; i < c->helpers.n; i++) {
-    tt_sb_add(&c->body, c->helpers.items[i].text);
-    tt_c_line(c, "%s", "");
-  }
-  for (int i = 0; i < c->consts.n; i++) {
-    tt_c_table(c, c->consts.items[i]);
-    tt_c_line(c, "%s", "");
-  }
+  tt_c_definitions(c);
   tt_sb_add(&c->body, functions);
   tt_sb_add(out, f->g.language->head);
   size_t before = out->len;

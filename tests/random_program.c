@@ -66,7 +66,7 @@ close_stage(struct rnd *g, enum tt_red red, struct rnd_val v)
   tt_expr_visit(v.e, check_frozen, &f);
   if (g->where)
     tt_expr_visit(g->where, check_frozen, &f);
-  s->prepare = f.all; /* for now: settle() looks at the whole program */
+  s->prepare = f.all; /* settle() looks at the whole program */
   g->points -= stage_points(g, true);
   return out;
 }
@@ -522,4 +522,27 @@ tt_random_program(struct tt_arena *arena, uint64_t seed)
   }
   settle(&g);
   return g.program;
+}
+
+struct tt_program *
+tt_matmul_program(struct tt_arena *ar, int64_t m, int64_t n, int64_t k)
+{
+  struct tt_program *p = tt_program_new(ar, "mm");
+  struct tt_tensor *a =
+      tt_program_tensor(p, "A", TT_INPUT, TT_F32, 2, (int64_t[]){m, k});
+  struct tt_tensor *b =
+      tt_program_tensor(p, "B", TT_INPUT, TT_F32, 2, (int64_t[]){k, n});
+  struct tt_tensor *c =
+      tt_program_tensor(p, "C", TT_OUTPUT, TT_F32, 2, (int64_t[]){m, n});
+  const struct tt_var *vm = tt_program_var(p, "m", m),
+                      *vn = tt_program_var(p, "n", n),
+                      *vk = tt_program_var(p, "k", k);
+  const struct tt_expr *im = tt_var_ref(ar, vm), *in = tt_var_ref(ar, vn),
+                       *ik = tt_var_ref(ar, vk);
+  const struct tt_expr *value = tt_binary(
+      ar, TT_MUL, tt_load(ar, a, 2, (const struct tt_expr *[]){im, ik}),
+      tt_load(ar, b, 2, (const struct tt_expr *[]){ik, in}));
+  tt_program_stage(p, c, (const struct tt_var *[]){vm, vn}, TT_RED_SUM, 1, &vk,
+                   value, NULL);
+  return p;
 }

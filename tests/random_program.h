@@ -15,4 +15,8 @@
  * tables, weights with stages of preparation, several outputs. */
 struct tt_program *tt_random_program(struct tt_arena *, uint64_t seed);
 
+/* C[m,n] = sum[k](A[m,k] * B[k,n]) of f32, called mm. */
+struct tt_program *tt_matmul_program(struct tt_arena *, int64_t m, int64_t n,
+                                     int64_t k);
+
 #endif

@@ -25,30 +25,6 @@
 #include "tests/random_program.h"
 #include "tests/random_schedule.h"
 
-/* C[m,n] = sum[k](A[m,k] * B[k,n]) */
-static struct tt_program *
-matmul(struct tt_arena *ar, int64_t m, int64_t n, int64_t k)
-{
-  struct tt_program *p = tt_program_new(ar, "mm");
-  struct tt_tensor *a =
-      tt_program_tensor(p, "A", TT_INPUT, TT_F32, 2, (int64_t[]){m, k});
-  struct tt_tensor *b =
-      tt_program_tensor(p, "B", TT_INPUT, TT_F32, 2, (int64_t[]){k, n});
-  struct tt_tensor *c =
-      tt_program_tensor(p, "C", TT_OUTPUT, TT_F32, 2, (int64_t[]){m, n});
-  const struct tt_var *v[] = {tt_program_var(p, "m", m),
-                              tt_program_var(p, "n", n),
-                              tt_program_var(p, "k", k)};
-  const struct tt_expr *i[3];
-  for (int d = 0; d < 3; d++)
-    i[d] = tt_var_ref(ar, v[d]);
-  const struct tt_expr *value = tt_binary(
-      ar, TT_MUL, tt_load(ar, a, 2, (const struct tt_expr *[]){i[0], i[2]}),
-      tt_load(ar, b, 2, (const struct tt_expr *[]){i[2], i[1]}));
-  tt_program_stage(p, c, v, TT_RED_SUM, 1, v + 2, value, NULL);
-  return p;
-}
-
 static void
 refused(const struct tt_schedule *s, bool result, const char *why)
 {
@@ -71,7 +47,8 @@ illegal_bindings_name_the_loops(void **state)
 {
   (void)state;
   struct tt_arena *ar = tt_arena_new();
-  struct tt_schedule *s = tt_schedule_new(ar, matmul(ar, 100, 2048, 16), false);
+  struct tt_schedule *s =
+      tt_schedule_new(ar, tt_matmul_program(ar, 100, 2048, 16), false);
   refused(s, tt_bind(s, 0, loop(s, "k"), TT_THREAD_X), "only spatial loops");
   refused(s, tt_bind(s, 0, loop(s, "n"), TT_BLOCK_X), "m is outside n");
   refused(s, tt_bind(s, 0, loop(s, "n"), TT_THREAD_X), "at most 1024");
@@ -92,10 +69,11 @@ threads_stand_inside_one_another(void **state)
 {
   (void)state;
   struct tt_arena *ar = tt_arena_new();
-  struct tt_schedule *s = tt_schedule_new(ar, matmul(ar, 20, 20, 16), false);
+  struct tt_schedule *s =
+      tt_schedule_new(ar, tt_matmul_program(ar, 20, 20, 16), false);
   assert_true(tt_split(s, 0, loop(s, "m"), 8, "mi", TT_TAIL_SHIFT) >= 0);
   refused(s, tt_bind(s, 0, loop(s, "m"), TT_THREAD_Y), "shifted tail");
-  s = tt_schedule_new(ar, matmul(ar, 20, 20, 16), false);
+  s = tt_schedule_new(ar, tt_matmul_program(ar, 20, 20, 16), false);
   assert_true(tt_cache_read(s, 0, s->program->tensors[0], loop(s, "m"), 0, NULL,
                             0, "A_c"));
   assert_true(tt_bind(s, 0, loop(s, "m"), TT_THREAD_Y));
@@ -154,8 +132,8 @@ tiled_product_is_right(void **state)
   static const enum tt_tail tails[] = {TT_TAIL_PEEL, TT_TAIL_GUARD};
   struct tt_arena *ar = tt_arena_new();
   for (int i = 0; i < 4; i++) {
-    struct tt_program *p =
-        i < 2 ? matmul(ar, 32, 48, 16) : matmul(ar, 37, 50, 21);
+    struct tt_program *p = i < 2 ? tt_matmul_program(ar, 32, 48, 16)
+                                 : tt_matmul_program(ar, 37, 50, 21);
     struct tt_schedule *s = tiled(ar, p, tails[i % 2]);
     struct tt_nest nest;
     const char *error = NULL;
@@ -184,7 +162,7 @@ blocks_fill_their_own_memory(void **state)
 {
   (void)state;
   struct tt_arena *ar = tt_arena_new();
-  struct tt_program *p = matmul(ar, 6, 10, 7);
+  struct tt_program *p = tt_matmul_program(ar, 6, 10, 7);
   struct tt_schedule *s = tt_schedule_new(ar, p, false);
   assert_true(
       tt_cache_read(s, 0, p->tensors[1], loop(s, "m"), 0, NULL, 0, "Bs"));

@@ -22,31 +22,6 @@
 #include "tests/random_program.h"
 #include "tests/random_schedule.h"
 
-/* ---- a matrix product to schedule -------------------------------------- */
-
-static struct tt_program *
-matmul(struct tt_arena *ar, int64_t m, int64_t n, int64_t k)
-{
-  struct tt_program *p = tt_program_new(ar, "mm");
-  struct tt_tensor *a =
-      tt_program_tensor(p, "A", TT_INPUT, TT_F32, 2, (int64_t[]){m, k});
-  struct tt_tensor *b =
-      tt_program_tensor(p, "B", TT_INPUT, TT_F32, 2, (int64_t[]){k, n});
-  struct tt_tensor *c =
-      tt_program_tensor(p, "C", TT_OUTPUT, TT_F32, 2, (int64_t[]){m, n});
-  const struct tt_var *vm = tt_program_var(p, "m", m),
-                      *vn = tt_program_var(p, "n", n),
-                      *vk = tt_program_var(p, "k", k);
-  const struct tt_expr *im = tt_var_ref(ar, vm), *in = tt_var_ref(ar, vn),
-                       *ik = tt_var_ref(ar, vk);
-  const struct tt_expr *value = tt_binary(
-      ar, TT_MUL, tt_load(ar, a, 2, (const struct tt_expr *[]){im, ik}),
-      tt_load(ar, b, 2, (const struct tt_expr *[]){ik, in}));
-  tt_program_stage(p, c, (const struct tt_var *[]){vm, vn}, TT_RED_SUM, 1, &vk,
-                   value, NULL);
-  return p;
-}
-
 static double
 tolerance(enum tt_dtype t)
 {
@@ -297,7 +272,7 @@ illegal_primitives_name_the_loops(void **state)
 {
   (void)state;
   struct tt_arena *ar = tt_arena_new();
-  struct tt_program *p = matmul(ar, 16, 16, 16);
+  struct tt_program *p = tt_matmul_program(ar, 16, 16, 16);
   struct tt_schedule *s = tt_schedule_new(ar, p, false);
   refused(s, tt_vectorize(s, 0, 2, 4), "only inside accumulators");
   refused(s, tt_parallel(s, 0, 2), "only spatial loops can be parallel");
@@ -319,7 +294,7 @@ strict_fp_keeps_the_order_of_sums(void **state)
 {
   (void)state;
   struct tt_arena *ar = tt_arena_new();
-  struct tt_program *p = matmul(ar, 16, 16, 16);
+  struct tt_program *p = tt_matmul_program(ar, 16, 16, 16);
   struct tt_schedule *s = tt_schedule_new(ar, p, true);
   int ki = tt_split(s, 0, 2, 4, "ki", TT_TAIL_PEEL);
   int ko = s->stages[0].loops[ki].other;
@@ -333,7 +308,7 @@ shifted_tails_are_not_summed_twice(void **state)
 {
   (void)state;
   struct tt_arena *ar = tt_arena_new();
-  struct tt_program *p = matmul(ar, 10, 16, 16);
+  struct tt_program *p = tt_matmul_program(ar, 10, 16, 16);
   struct tt_schedule *s = tt_schedule_new(ar, p, false);
   assert_true(tt_split(s, 0, 0, 4, "mi", TT_TAIL_SHIFT) >= 0);
   int mo = tt_find_loop(s, 0, "m"), k = tt_find_loop(s, 0, "k");
@@ -372,8 +347,8 @@ threads_share_long_sums(void **state)
 {
   (void)state;
   struct tt_arena *ar = tt_arena_new();
-  struct tt_program *few = matmul(ar, 2, 2, 100003),
-                    *many = matmul(ar, 60, 60, 200);
+  struct tt_program *few = tt_matmul_program(ar, 2, 2, 100003),
+                    *many = tt_matmul_program(ar, 60, 60, 200);
   const char *text = default_text(ar, few, 4, false);
   assert_non_null(strstr(text, "C.rfactor(k, 25001, k_part, C_parts)"));
   assert_non_null(strstr(text, "C_parts.parallel(k)"));
@@ -390,7 +365,7 @@ shifted_tails_inside_accumulators(void **state)
 {
   (void)state;
   struct tt_arena *ar = tt_arena_new();
-  struct tt_program *p = matmul(ar, 6, 22, 32);
+  struct tt_program *p = tt_matmul_program(ar, 6, 22, 32);
   struct tt_schedule *s = tt_schedule_new(ar, p, false);
   int ni = tt_split(s, 0, 1, 8, "ni", TT_TAIL_SHIFT);
   int n = s->stages[0].loops[ni].other, m = 0;
@@ -418,7 +393,7 @@ rfactor_makes_a_stage(void **state)
 {
   (void)state;
   struct tt_arena *ar = tt_arena_new();
-  struct tt_program *p = matmul(ar, 6, 16, 50);
+  struct tt_program *p = tt_matmul_program(ar, 6, 16, 50);
   struct tt_schedule *s = tt_schedule_new(ar, p, false);
   refused(s, tt_rfactor(s, 0, 1, 8, "ki", "P") >= 0, "no reduction loop");
   refused(s, tt_rfactor(s, 0, 2, 0, "ki", "P") >= 0, "split by 0");
@@ -462,7 +437,7 @@ prefetch_names_lines(void **state)
 {
   (void)state;
   struct tt_arena *ar = tt_arena_new();
-  struct tt_program *p = matmul(ar, 64, 64, 64);
+  struct tt_program *p = tt_matmul_program(ar, 64, 64, 64);
   struct tt_schedule *s = tt_schedule_new(ar, p, false);
   int ni = tt_split(s, 0, 1, 32, "ni", TT_TAIL_PEEL), m = 0, k = 2;
   int n = s->stages[0].loops[ni].other;
@@ -492,7 +467,7 @@ static void
 check_packed(bool whole)
 {
   struct tt_arena *ar = tt_arena_new();
-  struct tt_program *p = matmul(ar, 23, 37, 29);
+  struct tt_program *p = tt_matmul_program(ar, 23, 37, 29);
   struct tt_schedule *s = tt_schedule_new(ar, p, false);
   int n1 = tt_split(s, 0, 1, 32, "n1", TT_TAIL_PEEL);
   int nr = tt_split(s, 0, n1, 8, "nr", TT_TAIL_PEEL);
@@ -632,7 +607,7 @@ shrunk_window_is_right(void **state)
 static struct tt_program *
 matmul_squared(struct tt_arena *ar, int64_t m, int64_t n, int64_t k)
 {
-  struct tt_program *p = matmul(ar, m, n, k);
+  struct tt_program *p = tt_matmul_program(ar, m, n, k);
   struct tt_tensor *c = p->stages[0]->out;
   c->role = TT_TEMP;
   struct tt_tensor *d =

@@ -28,7 +28,8 @@ void dense_prepare(const float *restrict W, const float *restrict bias, void *pr
   *(f32x2u *)&b_p[8] = *(const f32x2u *)&t[8] * 2.0f;
 }
 
-void dense(const float *restrict X, const void *prepared, float *restrict Y, void *workspace)
+void dense(const float *restrict X, const void *restrict prepared, float *restrict Y,
+    void *workspace)
 {
   const float *const W_p = (const float *)prepared;
   const float *const b_p = (const float *)((const unsigned char *)prepared + 256);

@@ -39,7 +39,8 @@ static void dense_plain_prepare(const float *restrict W, const float *restrict b
   }
 }
 
-static void dense_plain(const float *restrict X, const void *prepared, float *restrict Y)
+static void dense_plain(const float *restrict X, const void *restrict prepared,
+    float *restrict Y)
 {
   const float *const W_p = (const float *)prepared;
   const float *const b_p = (const float *)((const unsigned char *)prepared + 256);

@@ -25,7 +25,7 @@ void dense_prepare(const float *restrict W, const float *restrict bias, void *pr
   }
 }
 
-void dense(const float *restrict X, const void *prepared, float *restrict Y)
+void dense(const float *restrict X, const void *restrict prepared, float *restrict Y)
 {
   const float *const W_p = (const float *)prepared;
   const float *const b_p = (const float *)((const unsigned char *)prepared + 256);

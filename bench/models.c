@@ -166,7 +166,7 @@ evaluate(const struct made *m, const struct tt_trials *t)
     struct tt_cost_model *model = tt_tune_model(&o, &error);
     int n = split(t, fold, rows, labels);
     double start = cpu();
-    if (!model->ops->fit(model, n, t->width, rows, labels, &error) ||
+    if (!tt_cost_fit(model, n, t->width, rows, labels, &error) ||
         !model->ops->predict(model, t->n, t->width, rows, scores, &error)) {
       fprintf(stderr, "%s: %s\n", m->name, error);
       exit(1);

@@ -92,7 +92,7 @@ check_learns(struct tt_cost_model *m, double least)
   float *scores = tt_xmalloc(N * sizeof *scores);
   const char *error = NULL;
 
-  assert_true(m->ops->fit(m, TRAIN, W, d->rows, d->labels, &error));
+  assert_true(tt_cost_fit(m, TRAIN, W, d->rows, d->labels, &error));
   assert_true(m->ops->predict(m, N, W, d->rows, scores, &error));
   double share = share_in_order(d, scores);
   if (!(share > least))
@@ -113,6 +113,140 @@ test_models_learn(void **state)
     check_learns(tt_treegru_new(objective, 1, &error), 0.7);
     check_learns(tt_gbt_new(objective, 1, 1, &error), 0.65);
   }
+}
+
+/* ---- several workloads, and what another model says ------------------- */
+
+/* In each pair of rows the first input is better lower; over all of them it is
+ * better higher. */
+static void
+draw_pairs(struct data *d, int *groups)
+{
+  uint64_t random = 3;
+
+  for (int i = 0; i < N; i++) {
+    draw_tree(&random, d->rows + i * W);
+    float *x = d->rows + i * W + 2;
+    double base = i / 2 * 2.0 / N;
+    for (int k = 0; k < (int)d->rows[i * W]; k++)
+      x[k * TT_TREE_NODE] = (float)(12 * (0.7 * base + 0.3 * (i % 2)));
+    d->labels[i] = (float)(0.1 + 0.8 * base - 0.1 * (i % 2));
+    groups[i / 2] = 2;
+  }
+}
+
+static void
+check_groups(struct tt_cost_model *m)
+{
+  struct data *d = tt_xmalloc(sizeof *d);
+  float *scores = tt_xmalloc(N * sizeof *scores);
+  int groups[N / 2], right = 0;
+  const char *error = NULL;
+
+  draw_pairs(d, groups);
+  struct tt_fit f = {N, W, d->rows, d->labels, N / 2, groups, NULL};
+  assert_true(m->ops->fit(m, &f, &error));
+  assert_true(m->ops->predict(m, N, W, d->rows, scores, &error));
+  for (int i = 0; i < N; i += 2)
+    right += scores[i] > scores[i + 1];
+  if (right < 0.9 * N / 2)
+    fail_msg("%s: %d pairs of %d", m->ops->name, right, N / 2);
+  m->ops->free(m);
+  free(scores);
+  free(d);
+}
+
+static void
+test_groups(void **state)
+{
+  const char *error = NULL;
+  struct tt_cost_model *members[2];
+
+  (void)state;
+  check_groups(tt_gbt_new(TT_RANK, 1, 1, &error));
+  check_groups(tt_treegru_new(TT_RANK, 1, &error));
+  for (unsigned i = 0; i < 2; i++)
+    members[i] = tt_gbt_new(TT_RANK, 1, i, &error);
+  check_groups(tt_ensemble_new(TT_MEAN, 2, members, 1));
+}
+
+/* What is learned beside a base is what makes their sum right: where the base
+ * is so already, and where it says something that does not matter. */
+static void
+check_base(struct tt_cost_model *m, float good, float bad, double least)
+{
+  struct data *d = synthetic();
+  float *scores = tt_xmalloc(N * sizeof *scores);
+  float *base = tt_xmalloc(N * sizeof *base);
+  struct tt_fit f = {TRAIN, W, d->rows, d->labels, 0, NULL, base};
+  const char *error = NULL;
+
+  for (int i = 0; i < N; i++)
+    base[i] = good * d->labels[i] + bad * d->rows[i * W + 2 + 7];
+  assert_true(m->ops->fit(m, &f, &error));
+  assert_true(m->ops->predict(m, N, W, d->rows, scores, &error));
+  for (int i = 0; i < N; i++)
+    scores[i] += base[i];
+  double share = share_in_order(d, scores);
+  if (!(share > least))
+    fail_msg("%s: %g of the pairs with %g %g", m->ops->name, share,
+             (double)good, (double)bad);
+  free(base);
+  free(scores);
+  free(d);
+  m->ops->free(m);
+}
+
+static void
+test_base(void **state)
+{
+  const char *error = NULL;
+
+  (void)state;
+  check_base(tt_gbt_new(TT_RANK, 1, 1, &error), 1000, 0, 0.97);
+  check_base(tt_gbt_new(TT_RANK, 1, 1, &error), 0, 0.5f, 0.6);
+  check_base(tt_gbt_new(TT_REGRESSION, 1, 1, &error), 1, 0, 0.97);
+  check_base(tt_gbt_new(TT_REGRESSION, 1, 1, &error), 0, 0.1f, 0.6);
+  check_base(tt_treegru_new(TT_RANK, 1, &error), 1000, 0, 0.97);
+  check_base(tt_treegru_new(TT_RANK, 1, &error), 0, 0.5f, 0.6);
+  check_base(tt_treegru_new(TT_REGRESSION, 1, &error), 1, 0, 0.97);
+  check_base(tt_treegru_new(TT_REGRESSION, 1, &error), 0, 0.1f, 0.6);
+}
+
+static void
+test_gbt_as_bytes(void **state)
+{
+  struct data *d = synthetic();
+  float *a = tt_xmalloc(N * sizeof *a), *b = tt_xmalloc(N * sizeof *b);
+  const char *error = NULL;
+  struct tt_cost_model *m = tt_gbt_new(TT_RANK, 1, 1, &error), *copy;
+  char *bytes;
+  size_t n;
+
+  (void)state;
+  assert_true(tt_gbt_save(m, &bytes, &n, &error));
+  assert_int_equal(n, 0); /* without trees */
+  free(bytes);
+  tt_gbt_size(m, 20, 4);
+  assert_true(tt_cost_fit(m, TRAIN, W, d->rows, d->labels, &error));
+  assert_true(m->ops->predict(m, N, W, d->rows, a, &error));
+  assert_true(tt_gbt_save(m, &bytes, &n, &error));
+  m->ops->free(m);
+  copy = tt_gbt_load(bytes, n, TT_RANK, 1, 1, &error);
+  assert_non_null(copy);
+  assert_true(copy->ops->predict(copy, N, W, d->rows, b, &error));
+  assert_memory_equal(a, b, N * sizeof *a);
+  assert_false(copy->ops->predict(copy, 1, W - 1, d->rows, b, &error));
+  copy->ops->free(copy);
+  for (size_t cut = 0; cut < n; cut += 1 + n / 13) {
+    assert_null(tt_gbt_load(bytes, cut, TT_RANK, 1, 1, &error));
+    assert_string_equal(error, "not a model of boosted trees");
+  }
+  assert_null(tt_gbt_load("no model at all", 15, TT_RANK, 1, 1, &error));
+  free(bytes);
+  free(a);
+  free(b);
+  free(d);
 }
 
 /* ---- the TreeGRU ------------------------------------------------------- */
@@ -203,7 +337,7 @@ test_treegru_batches(void **state)
   struct tt_cost_model *m = tt_treegru_new(TT_RANK, 1, &error);
 
   (void)state;
-  assert_true(m->ops->fit(m, 50, W, d->rows, d->labels, &error));
+  assert_true(tt_cost_fit(m, 50, W, d->rows, d->labels, &error));
   assert_true(m->ops->predict(m, N, W, d->rows, all, &error));
   for (int i = 0; i < N; i += 37) {
     assert_true(m->ops->predict(m, 1, W, d->rows + i * W, &one, &error));
@@ -226,8 +360,8 @@ check_same_again(struct tt_cost_model *(*make)(void))
   for (int i = 0; i < 2; i++) {
     struct tt_cost_model *m = make();
     /* The second fit goes on from the first. */
-    assert_true(m->ops->fit(m, 60, W, d->rows, d->labels, &error));
-    assert_true(m->ops->fit(m, 80, W, d->rows, d->labels, &error));
+    assert_true(tt_cost_fit(m, 60, W, d->rows, d->labels, &error));
+    assert_true(tt_cost_fit(m, 80, W, d->rows, d->labels, &error));
     assert_true(m->ops->predict(m, N, W, d->rows, i ? b : a, &error));
     m->ops->free(m);
   }
@@ -272,10 +406,9 @@ struct fixed {
 };
 
 static bool
-fixed_fit(struct tt_cost_model *m, int n, int width, const float *rows,
-          const float *labels, const char **error)
+fixed_fit(struct tt_cost_model *m, const struct tt_fit *f, const char **error)
 {
-  (void)m, (void)n, (void)width, (void)rows, (void)labels, (void)error;
+  (void)m, (void)f, (void)error;
   return true;
 }
 
@@ -317,7 +450,7 @@ acquired(enum tt_acquisition a, float *scores)
   const float labels[4] = {0, 1, 0.5f, 0.5f};
   const char *error = NULL;
 
-  assert_true(m->ops->fit(m, 4, 2, rows, labels, &error));
+  assert_true(tt_cost_fit(m, 4, 2, rows, labels, &error));
   assert_true(m->ops->predict(m, 4, 2, rows, scores, &error));
   m->ops->free(m);
 }
@@ -348,7 +481,7 @@ check_scores(struct tt_cost_model *m, int n, int width, const float *rows,
   float scores[4] = {NAN, NAN, NAN, NAN};
   const char *error = NULL;
 
-  assert_true(m->ops->fit(m, n, width, rows, labels, &error));
+  assert_true(tt_cost_fit(m, n, width, rows, labels, &error));
   assert_true(m->ops->predict(m, 4, width, rows, scores, &error));
   for (int i = 0; i < 4; i++)
     assert_true(isfinite(scores[i]));
@@ -394,7 +527,7 @@ test_other_width(void **state)
   float scores[4];
 
   (void)state;
-  assert_true(m->ops->fit(m, 4, 2, rows, labels, &error));
+  assert_true(tt_cost_fit(m, 4, 2, rows, labels, &error));
   assert_false(m->ops->predict(m, 2, 4, rows, scores, &error));
   assert_string_equal(error, "fitted to 2 features, not to 4");
   assert_true(m->ops->predict(m, 4, 2, rows, scores, &error));
@@ -423,6 +556,9 @@ main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_models_learn),
+      cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_base),
+      cmocka_unit_test(test_gbt_as_bytes),
       cmocka_unit_test(test_treegru_gradient),
       cmocka_unit_test(test_treegru_batches),
       cmocka_unit_test(test_same_seed_same_scores),

@@ -40,7 +40,7 @@ test_gbt_learns_an_order(void **state)
       rows[i * W + j] = noise(&seed);
     labels[i] = 1 / (1 + 4 * fabsf(rows[i * W] - 0.3f) + rows[i * W + 1]);
   }
-  assert_true(m->ops->fit(m, 200, W, rows, labels, &error));
+  assert_true(tt_cost_fit(m, 200, W, rows, labels, &error));
   assert_true(m->ops->predict(m, N, W, rows, scores, &error));
   for (int i = 200; i < N; i++) /* not seen before */
     for (int j = 200; j < i; j++) {
@@ -51,7 +51,7 @@ test_gbt_learns_an_order(void **state)
   /* The same seed and data give the same scores. */
   m->ops->free(m);
   m = tt_gbt_new(TT_RANK, 1, 1, &error);
-  assert_true(m->ops->fit(m, 200, W, rows, labels, &error));
+  assert_true(tt_cost_fit(m, 200, W, rows, labels, &error));
   assert_true(m->ops->predict(m, N, W, rows, again, &error));
   assert_memory_equal(scores, again, sizeof scores);
   m->ops->free(m);
@@ -64,7 +64,7 @@ assert_scores(struct tt_cost_model *m, int n, const float *rows,
   float scores[4] = {NAN, NAN, NAN, NAN};
   const char *error = NULL;
 
-  assert_true(m->ops->fit(m, n, 2, rows, labels, &error));
+  assert_true(tt_cost_fit(m, n, 2, rows, labels, &error));
   assert_true(m->ops->predict(m, 4, 2, rows, scores, &error));
   for (int i = 0; i < 4; i++)
     assert_true(isfinite(scores[i]));
@@ -155,7 +155,7 @@ search(uint64_t seed, enum kind kind, int *configs)
     if (n > 0 && kind != RANDOM) {
       for (int i = 0; i < n; i++)
         labels[i] = (float)(best / cost[i]);
-      assert_true(m->ops->fit(m, n, KNOBS + 1, rows, labels, &error));
+      assert_true(tt_cost_fit(m, n, KNOBS + 1, rows, labels, &error));
       got = (kind == ANNEAL ? tt_search_anneal : tt_search_genetic)(
           s, m, 1, seeds, BATCH, out, &error);
     } else {
@@ -239,7 +239,7 @@ check_exhausts(propose_fn *propose)
   struct tt_cost_model *m = tt_gbt_new(TT_RANK, 1, 1, &error);
 
   tt_searcher_know(s, known);
-  assert_true(m->ops->fit(m, 4, 1, rows, labels, &error));
+  assert_true(tt_cost_fit(m, 4, 1, rows, labels, &error));
   n = propose(s, m, 1, known, 4, out, &error);
   assert_int_equal(n, 4);
   n += propose(s, NULL, 1, known, 2, out + 2 * n, &error);

@@ -29,21 +29,42 @@ struct ensemble {
   double best; /* highest mean of a row of the fit */
 };
 
-static bool
-fit_member(struct ensemble *e, struct member *m, int n, int width,
-           const float *rows, const float *labels, const char **error)
+/* As many rows, drawn from the group that begins at `from`. */
+static void
+draw_rows(struct ensemble *e, const struct tt_fit *f, int from, int n, float *x,
+          float *y, float *base)
 {
-  float *x = tt_xmalloc(((size_t)n * (size_t)width + 1) * sizeof *x);
-  float *y = tt_xmalloc(((size_t)n + 1) * sizeof *y);
+  size_t width = (size_t)f->width;
+
+  for (int i = from; i < from + n; i++) {
+    int k = from + tt_draw_below(&e->random, n);
+    memcpy(x + (size_t)i * width, f->rows + (size_t)k * width,
+           width * sizeof *x);
+    y[i] = f->labels[k];
+    if (f->base != NULL)
+      base[i] = f->base[k];
+  }
+}
+
+static bool
+fit_member(struct ensemble *e, struct member *m, const struct tt_fit *f,
+           const char **error)
+{
+  size_t n = (size_t)f->n;
+  float *x = tt_xmalloc((n * (size_t)f->width + 1) * sizeof *x);
+  float *y = tt_xmalloc((2 * n + 1) * sizeof *y), *base = y + n;
+  struct tt_fit drawn = *f;
+  int from = 0;
   bool ok;
 
-  for (int i = 0; i < n; i++) {
-    int from = tt_draw_below(&e->random, n);
-    memcpy(x + (size_t)i * (size_t)width, rows + (size_t)from * (size_t)width,
-           (size_t)width * sizeof *x);
-    y[i] = labels[from];
-  }
-  ok = m->model->ops->fit(m->model, n, width, x, y, error);
+  if (f->ngroups == 0)
+    draw_rows(e, f, 0, f->n, x, y, base);
+  for (int g = 0; g < f->ngroups; from += f->groups[g++])
+    draw_rows(e, f, from, f->groups[g], x, y, base);
+  drawn.rows = x;
+  drawn.labels = y;
+  drawn.base = f->base != NULL ? base : NULL;
+  ok = m->model->ops->fit(m->model, &drawn, error);
   free(x);
   free(y);
   return ok;
@@ -70,10 +91,11 @@ measure(struct member *m, int n, const float *scores)
 }
 
 static bool
-ensemble_fit(struct tt_cost_model *model, int n, int width, const float *rows,
-             const float *labels, const char **error)
+ensemble_fit(struct tt_cost_model *model, const struct tt_fit *f,
+             const char **error)
 {
   struct ensemble *e = (struct ensemble *)model;
+  int n = f->n;
   float *scores = tt_xmalloc(((size_t)n + 1) * sizeof *scores);
   double *sums = tt_xmalloc(((size_t)n + 1) * sizeof *sums);
   bool ok = true;
@@ -81,8 +103,8 @@ ensemble_fit(struct tt_cost_model *model, int n, int width, const float *rows,
   memset(sums, 0, ((size_t)n + 1) * sizeof *sums);
   for (int k = 0; k < e->n && ok; k++) {
     struct member *m = &e->members[k];
-    ok = fit_member(e, m, n, width, rows, labels, error) &&
-         m->model->ops->predict(m->model, n, width, rows, scores, error);
+    ok = fit_member(e, m, f, error) &&
+         m->model->ops->predict(m->model, n, f->width, f->rows, scores, error);
     if (!ok || n == 0)
       continue;
     measure(m, n, scores);

@@ -19,14 +19,14 @@
 
 /* What a fit on a few hundred rows can use; more rounds cost time and gained
  * nothing in the order of held-out schedules. */
-enum { ROUNDS = 60 };
+enum { ROUNDS = 60, DEPTH = 3 };
 
 struct gbt {
   struct tt_cost_model base;
   BoosterHandle booster;
   int width; /* of the rows it was fitted to */
   enum tt_objective objective;
-  int threads;
+  int rounds, depth, threads;
   unsigned seed;
   char error[256];
 };
@@ -52,9 +52,9 @@ static bool
 set_params(struct gbt *g, BoosterHandle b)
 {
   static const char *const fixed[][2] = {
-      {"verbosity", "0"},      {"booster", "gbtree"}, {"max_depth", "3"},
-      {"eta", "0.3"},          {"gamma", "0.0001"},   {"min_child_weight", "1"},
-      {"tree_method", "hist"}, {"max_bin", "64"}};
+      {"verbosity", "0"},  {"booster", "gbtree"},     {"eta", "0.3"},
+      {"gamma", "0.0001"}, {"min_child_weight", "1"}, {"tree_method", "hist"},
+      {"max_bin", "64"}};
   char text[32];
 
   for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
@@ -63,6 +63,9 @@ set_params(struct gbt *g, BoosterHandle b)
   if (XGBoosterSetParam(b, "objective",
                         g->objective == TT_RANK ? "rank:pairwise"
                                                 : "reg:squarederror") != 0)
+    return false;
+  snprintf(text, sizeof text, "%d", g->depth);
+  if (XGBoosterSetParam(b, "max_depth", text) != 0)
     return false;
   snprintf(text, sizeof text, "%d", g->threads > 0 ? g->threads : 1);
   if (XGBoosterSetParam(b, "nthread", text) != 0)
@@ -84,35 +87,64 @@ clean_rows(int n, int width, const float *rows)
   return copy;
 }
 
-/* Labels without NaN.  The caller frees them; *constant: no two differ. */
+/* Labels without NaN.  The caller frees them; *constant: no two of one
+ * workload differ. */
 static float *
-clean_labels(int n, const float *labels, bool *constant)
+clean_labels(const struct tt_fit *f, bool *constant)
 {
-  float *copy = tt_xmalloc((size_t)n * sizeof *copy);
+  float *copy = tt_xmalloc((size_t)f->n * sizeof *copy);
+  int group = 0, end = f->ngroups > 0 ? f->groups[0] : f->n;
 
   *constant = true;
-  for (int i = 0; i < n; i++) {
-    copy[i] = isfinite(labels[i]) ? labels[i] : 0;
-    if (copy[i] != copy[0])
+  for (int i = 0; i < f->n; i++) {
+    bool first = i == 0 || i == end;
+    while (i == end && group + 1 < f->ngroups)
+      end += f->groups[++group];
+    copy[i] = isfinite(f->labels[i]) ? f->labels[i] : 0;
+    if (!first && copy[i] != copy[i - 1])
       *constant = false;
   }
   return copy;
 }
 
+/* What XGBoost is told of the rows beside their features. */
 static bool
-train(struct gbt *g, DMatrixHandle m, int n, const float *labels)
+set_info(const struct gbt *g, DMatrixHandle m, const struct tt_fit *f,
+         const float *labels)
 {
-  unsigned group = (unsigned)n;
+  unsigned all = (unsigned)f->n, *groups;
+  bst_ulong n = (bst_ulong)f->n;
+  bool ok;
+
+  if (XGDMatrixSetFloatInfo(m, "label", labels, n) != 0 ||
+      (f->base != NULL &&
+       XGDMatrixSetFloatInfo(m, "base_margin", f->base, n) != 0))
+    return false;
+  if (g->objective != TT_RANK)
+    return true;
+  if (f->ngroups == 0)
+    return XGDMatrixSetUIntInfo(m, "group", &all, 1) == 0;
+  groups = tt_xmalloc((size_t)f->ngroups * sizeof *groups);
+  for (int i = 0; i < f->ngroups; i++)
+    groups[i] = (unsigned)f->groups[i];
+  ok = XGDMatrixSetUIntInfo(m, "group", groups, (bst_ulong)f->ngroups) == 0;
+  free(groups);
+  return ok;
+}
+
+static bool
+train(struct gbt *g, DMatrixHandle m, const struct tt_fit *f,
+      const float *labels)
+{
   BoosterHandle b = NULL;
 
-  if (XGDMatrixSetFloatInfo(m, "label", labels, (bst_ulong)n) != 0 ||
-      (g->objective == TT_RANK &&
-       XGDMatrixSetUIntInfo(m, "group", &group, 1) != 0) ||
-      XGBoosterCreate(&m, 1, &b) != 0)
+  if (!set_info(g, m, f, labels) || XGBoosterCreate(&m, 1, &b) != 0)
     return false;
-  if (!set_params(g, b))
+  /* Alone, the trees are what is added to the base. */
+  if (!set_params(g, b) ||
+      (f->base != NULL && XGBoosterSetParam(b, "base_score", "0") != 0))
     goto fail;
-  for (int i = 0; i < ROUNDS; i++)
+  for (int i = 0; i < g->rounds; i++)
     if (XGBoosterUpdateOneIter(b, i, m) != 0)
       goto fail;
   g->booster = b;
@@ -123,8 +155,7 @@ fail:
 }
 
 static bool
-gbt_fit(struct tt_cost_model *model, int n, int width, const float *rows,
-        const float *labels, const char **error)
+gbt_fit(struct tt_cost_model *model, const struct tt_fit *f, const char **error)
 {
   struct gbt *g = (struct gbt *)model;
   DMatrixHandle m = NULL;
@@ -134,15 +165,15 @@ gbt_fit(struct tt_cost_model *model, int n, int width, const float *rows,
   if (g->booster != NULL)
     XGBoosterFree(g->booster);
   g->booster = NULL;
-  if (n < 2 || width < 1)
+  if (f->n < 2 || f->width < 1)
     return true;
-  y = clean_labels(n, labels, &constant);
-  g->width = width;
+  y = clean_labels(f, &constant);
+  g->width = f->width;
   if (!constant) {
-    x = clean_rows(n, width, rows);
-    ok = XGDMatrixCreateFromMat(x, (bst_ulong)n, (bst_ulong)width, NAN, &m) ==
-             0 &&
-         train(g, m, n, y);
+    x = clean_rows(f->n, f->width, f->rows);
+    ok = XGDMatrixCreateFromMat(x, (bst_ulong)f->n, (bst_ulong)f->width, NAN,
+                                &m) == 0 &&
+         train(g, m, f, y);
     if (!ok)
       *error = last_error(g);
     if (m != NULL)
@@ -213,7 +244,73 @@ tt_gbt_new(enum tt_objective objective, int threads, unsigned seed,
   memset(g, 0, sizeof *g);
   g->base.ops = &ops;
   g->objective = objective;
+  g->rounds = ROUNDS;
+  g->depth = DEPTH;
   g->threads = threads;
   g->seed = seed;
   return &g->base;
+}
+
+void
+tt_gbt_size(struct tt_cost_model *model, int rounds, int depth)
+{
+  struct gbt *g = (struct gbt *)model;
+
+  g->rounds = rounds;
+  g->depth = depth;
+}
+
+/* ---- as bytes ---------------------------------------------------------- */
+
+bool
+tt_gbt_save(struct tt_cost_model *model, char **bytes, size_t *n,
+            const char **error)
+{
+  struct gbt *g = (struct gbt *)model;
+  const char *data = NULL;
+  bst_ulong length = 0;
+
+  *bytes = NULL;
+  *n = 0;
+  if (g->booster == NULL)
+    return true;
+  if (XGBoosterSaveModelToBuffer(g->booster, "{\"format\":\"ubj\"}", &length,
+                                 &data) != 0) {
+    *error = last_error(g);
+    return false;
+  }
+  *bytes = tt_xmalloc(length + 1);
+  memcpy(*bytes, data, length); /* XGBoost's until its next call */
+  *n = length;
+  return true;
+}
+
+static bool
+load(struct gbt *g, const char *bytes, size_t n)
+{
+  bst_ulong width = 0;
+
+  if (XGBoosterCreate(NULL, 0, &g->booster) != 0)
+    return false;
+  /* XGBoost tells its formats apart by the first byte. */
+  if (n < 2 || bytes[0] != '{' ||
+      XGBoosterLoadModelFromBuffer(g->booster, bytes, n) != 0 ||
+      XGBoosterGetNumFeature(g->booster, &width) != 0 || width < 1 ||
+      width > INT32_MAX)
+    return false;
+  g->width = (int)width;
+  return set_params(g, g->booster);
+}
+
+struct tt_cost_model *
+tt_gbt_load(const char *bytes, size_t n, enum tt_objective objective,
+            int threads, unsigned seed, const char **error)
+{
+  struct tt_cost_model *model = tt_gbt_new(objective, threads, seed, error);
+
+  if (load((struct gbt *)model, bytes, n))
+    return model;
+  gbt_free(model);
+  *error = "not a model of boosted trees";
+  return NULL;
 }

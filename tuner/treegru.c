@@ -83,18 +83,22 @@ label_of(float label)
   return isfinite(label) ? label : 0;
 }
 
+/* Of what is to be learned: that is left by a base. */
 static void
-measure_labels(struct treegru *g, int n, const float *labels)
+measure_labels(struct treegru *g, const struct tt_fit *f)
 {
   double sum = 0, squares = 0;
+  bool left = f->base != NULL && g->objective == TT_REGRESSION;
 
-  for (int i = 0; i < n; i++) {
-    double y = (double)label_of(labels[i]);
+  for (int i = 0; i < f->n; i++) {
+    double y = (double)label_of(f->labels[i]);
+    if (left)
+      y -= (double)label_of(f->base[i]);
     sum += y;
     squares += y * y;
   }
-  double v = squares / n - sum / n * (sum / n);
-  g->mean = (float)(sum / n);
+  double v = squares / f->n - sum / f->n * (sum / f->n);
+  g->mean = (float)(sum / f->n);
   g->deviation = v > 1e-12 ? (float)sqrt(v) : 1;
 }
 
@@ -125,7 +129,7 @@ adam(struct treegru *g, float *gradient, int step, double rate)
 
 struct batch {
   int n;
-  float rows[BATCH * TT_TREE_WIDTH], labels[BATCH];
+  float rows[BATCH * TT_TREE_WIDTH], labels[BATCH], base[BATCH];
   float scores[BATCH], slopes[BATCH];
 };
 
@@ -137,11 +141,21 @@ train_step(struct treegru *g, struct batch *b, float *gradient, int step,
 
   memset(gradient, 0, (size_t)g->nparams * sizeof *gradient);
   tt_treegru_forward(g->params, t, b->scores);
+  for (int i = 0; i < b->n; i++)
+    b->scores[i] += b->base[i];
   tt_treegru_loss(g->objective, b->n, b->scores, b->labels, b->slopes);
   tt_treegru_backward(g->params, t, b->slopes, gradient);
   adam(g, gradient, step, rate);
   tt_trees_free(t);
 }
+
+/* The rows in an order drawn anew for each pass, in batches of one workload
+ * each: rows of different ones are not to be ordered. */
+struct pass {
+  int n;                      /* batches */
+  int *order, *begin, *count; /* rows; positions of batches in `order` */
+  int at;                     /* next batch */
+};
 
 static void
 shuffle(struct treegru *g, int n, int *order)
@@ -154,32 +168,95 @@ shuffle(struct treegru *g, int n, int *order)
 }
 
 static void
-train(struct treegru *g, int n, const float *rows, const float *labels,
-      int steps)
+pass_init(struct pass *p, const struct tt_fit *f)
+{
+  size_t most = (size_t)f->n / BATCH + (size_t)f->ngroups + 1;
+
+  p->order = tt_xmalloc((size_t)f->n * sizeof *p->order);
+  p->begin = tt_xmalloc(most * sizeof *p->begin);
+  p->count = tt_xmalloc(most * sizeof *p->count);
+  p->n = p->at = 0;
+  for (int i = 0; i < f->n; i++)
+    p->order[i] = i;
+}
+
+static void
+pass_free(struct pass *p)
+{
+  free(p->order);
+  free(p->begin);
+  free(p->count);
+}
+
+/* Batches of the n rows from `from`; the last one is filled up with rows of
+ * those before. */
+static void
+pass_group(struct treegru *g, struct pass *p, int from, int n)
+{
+  shuffle(g, n, p->order + from);
+  for (int i = 0; i < n; i += BATCH) {
+    p->count[p->n] = n < BATCH ? n : BATCH;
+    p->begin[p->n++] = from + (i + BATCH <= n || n < BATCH ? i : n - BATCH);
+  }
+}
+
+static void
+pass_draw(struct treegru *g, struct pass *p, const struct tt_fit *f)
+{
+  int from = 0;
+
+  p->n = p->at = 0;
+  if (f->ngroups == 0)
+    pass_group(g, p, 0, f->n);
+  for (int k = 0; k < f->ngroups; from += f->groups[k++])
+    pass_group(g, p, from, f->groups[k]);
+  for (int i = p->n - 1; i > 0; i--) {
+    int j = tt_draw_below(&g->random, i + 1);
+    int begin = p->begin[i], count = p->count[i];
+    p->begin[i] = p->begin[j];
+    p->count[i] = p->count[j];
+    p->begin[j] = begin;
+    p->count[j] = count;
+  }
+}
+
+/* The next batch.  Labels and bases are taken relative to the deviation of the
+ * labels where they are what is learned. */
+static void
+next_batch(struct treegru *g, struct pass *p, const struct tt_fit *f,
+           struct batch *b)
+{
+  float unit = g->objective == TT_REGRESSION ? g->deviation : 1;
+
+  if (p->at == p->n)
+    pass_draw(g, p, f);
+  b->n = p->count[p->at];
+  for (int i = 0; i < b->n; i++) {
+    int k = p->order[p->begin[p->at] + i];
+    memcpy(b->rows + (size_t)i * TT_TREE_WIDTH,
+           f->rows + (size_t)k * TT_TREE_WIDTH,
+           TT_TREE_WIDTH * sizeof *f->rows);
+    b->labels[i] = (label_of(f->labels[k]) - g->mean) / g->deviation;
+    b->base[i] = f->base != NULL ? label_of(f->base[k]) / unit : 0;
+  }
+  p->at++;
+}
+
+static void
+train(struct treegru *g, const struct tt_fit *f, int steps)
 {
   struct batch *b = tt_xmalloc(sizeof *b);
   float *gradient = tt_xmalloc((size_t)g->nparams * sizeof *gradient);
-  int *order = tt_xmalloc((size_t)n * sizeof *order), at = n;
+  struct pass p;
 
-  for (int i = 0; i < n; i++)
-    order[i] = i;
+  pass_init(&p, f);
   memset(g->first, 0, (size_t)g->nparams * sizeof *g->first);
   memset(g->second, 0, (size_t)g->nparams * sizeof *g->second);
   for (int step = 1; step <= steps; step++) {
-    b->n = n < BATCH ? n : BATCH;
-    for (int i = 0; i < b->n; i++, at++) {
-      if (at >= n) {
-        shuffle(g, n, order);
-        at = 0;
-      }
-      memcpy(b->rows + (size_t)i * TT_TREE_WIDTH,
-             rows + (size_t)order[at] * TT_TREE_WIDTH,
-             TT_TREE_WIDTH * sizeof *rows);
-      b->labels[i] = (label_of(labels[order[at]]) - g->mean) / g->deviation;
-    }
+    next_batch(g, &p, f, b);
     train_step(g, b, gradient, step, 6e-3 * (1 - 0.95 * step / steps));
   }
-  free(order);
+  pass_free(&p);
   free(gradient);
   free(b);
 }
@@ -211,26 +288,35 @@ wrong_width(int width, const char **error)
   return true;
 }
 
+/* Steps for many rows of several workloads: about twelve passes. */
+static int
+fresh_steps(const struct tt_fit *f)
+{
+  int passes = f->n / BATCH * 12;
+
+  return f->ngroups > 1 && passes > FRESH_STEPS ? passes : FRESH_STEPS;
+}
+
 static bool
-treegru_fit(struct tt_cost_model *model, int n, int width, const float *rows,
-            const float *labels, const char **error)
+treegru_fit(struct tt_cost_model *model, const struct tt_fit *f,
+            const char **error)
 {
   struct treegru *g = (struct treegru *)model;
-  bool more = g->fitted && n < 2 * g->fresh && n >= g->fresh;
+  bool more = g->fitted && f->n < 2 * g->fresh && f->n >= g->fresh;
 
-  if (n > 0 && wrong_width(width, error))
+  if (f->n > 0 && wrong_width(f->width, error))
     return false;
   g->fitted = false;
-  if (n < 2 || constant(n, labels))
+  if (f->n < 2 || constant(f->n, f->labels))
     return true;
   one_thread();
   if (!more) {
-    measure_inputs(g, n, rows);
-    measure_labels(g, n, labels);
+    measure_inputs(g, f->n, f->rows);
+    measure_labels(g, f);
     tt_treegru_init(&g->random, g->params);
-    g->fresh = n;
+    g->fresh = f->n;
   }
-  train(g, n, rows, labels, more ? MORE_STEPS : FRESH_STEPS);
+  train(g, f, more ? MORE_STEPS : fresh_steps(f));
   g->fitted = all_finite(g);
   return true;
 }

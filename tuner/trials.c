@@ -295,7 +295,7 @@ tt_trials_fit(const struct tt_trials *t, struct tt_cost_model *model,
   bool ok;
 
   if (n == 0 || tt_trials_best(t, 1, &best) == 0)
-    return model->ops->fit(model, 0, width, NULL, NULL, error);
+    return tt_cost_fit(model, 0, width, NULL, NULL, error);
   fastest = t->items[best].result.seconds;
   rows = tt_xmalloc((size_t)n * (size_t)width * sizeof *rows);
   labels = tt_xmalloc((size_t)n * sizeof *labels);
@@ -305,7 +305,7 @@ tt_trials_fit(const struct tt_trials *t, struct tt_cost_model *model,
            (size_t)width * sizeof *rows);
     labels[i] = right(trial) ? (float)(fastest / trial->result.seconds) : 0;
   }
-  ok = model->ops->fit(model, n, width, rows, labels, error);
+  ok = tt_cost_fit(model, n, width, rows, labels, error);
   free(rows);
   free(labels);
   return ok;

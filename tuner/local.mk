@@ -31,7 +31,8 @@ tuner_libtuner_a_SOURCES = \
 	tuner/search_set.c tuner/search_set.h \
 	tuner/trials.c tuner/trials.h tuner/recorder.c tuner/recorder.h \
 	tuner/finalists.c tuner/finalists.h \
-	tuner/tune.c tuner/tune.h
+	tuner/tune.c tuner/tune.h tuner/tune_run.c tuner/tune_run.h \
+	tuner/tune_search.c tuner/tune_budget.c tuner/tune_final.c
 
 bin_PROGRAMS += tcc-log
 tcc_log_SOURCES = tuner/log_main.c

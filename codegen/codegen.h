@@ -86,5 +86,20 @@ struct tt_gpu_code {
 const char *tt_codegen_gpu(struct tt_arena *, const struct tt_nest *,
                            enum tt_gpu_language, const char *name,
                            struct tt_gpu_code *, struct tt_sb *out);
+/* The kernels' loop nests after the passes, for --dump=loops. */
+const char *tt_codegen_gpu_loops(struct tt_arena *, const struct tt_nest *,
+                                 struct tt_sb *out);
+/* --header, for TT_CUDA and TT_OPENCL: sizes and order of arguments; for
+ * OpenCL, with NAME_WITH_LAUNCH defined, functions that launch. */
+void tt_codegen_gpu_header(struct tt_arena *, const struct tt_program *,
+                           enum tt_gpu_language, const struct tt_gpu_code *,
+                           struct tt_sb *out);
+/* --emit-test and (`bench`) --emit-bench: C99 programs of a host, which link
+ * with the kernels in CUDA C, or read those in OpenCL C from `file`. */
+const char *tt_codegen_gpu_program(struct tt_arena *, const struct tt_program *,
+                                   const struct tt_nest *plain,
+                                   enum tt_gpu_language,
+                                   const struct tt_gpu_code *, const char *file,
+                                   bool bench, struct tt_sb *out);
 
 #endif

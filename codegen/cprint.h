@@ -15,7 +15,8 @@
  * cstmt.c    statements
  * cprint.c   functions and files
  * gpuprint.c kernels of GPUs
- * ctest.c    headers, self-tests, benchmarks
+ * gpuhost.c  what launches them: headers, self-tests, benchmarks
+ * ctest.c    the same for C
  */
 #ifndef TT_CODEGEN_CPRINT_H
 #define TT_CODEGEN_CPRINT_H

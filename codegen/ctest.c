@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "codegen/cprint.h"
+#include "codegen/ctest.h"
 
 #include <float.h>
 #include <stdlib.h>
@@ -36,8 +36,8 @@ print_prototypes(struct tt_arena *arena, const struct tt_program *p,
   tt_sb_free(&c.body);
 }
 
-static void
-print_shapes(const struct tt_program *p, struct tt_sb *out)
+void
+tt_ctest_shapes(const struct tt_program *p, struct tt_sb *out)
 {
   static const enum tt_role roles[] = {TT_INPUT, TT_WEIGHT, TT_OUTPUT};
   static const char *const words[] = {"input ", "weight", "output"};
@@ -63,7 +63,7 @@ tt_codegen_header(const struct tt_program *p,
   const char *name = kernel_name(p, o);
   const char *upper = tt_c_upper(arena, name);
   tt_sb_printf(out, "/* %s\n", name);
-  print_shapes(p, out);
+  tt_ctest_shapes(p, out);
   if (tt_has_weights(p))
     tt_sb_printf(out,
                  " * Call %s_prepare once with the weights; `prepared` has\n"
@@ -88,11 +88,11 @@ tt_codegen_header(const struct tt_program *p,
 /* ---- programs --------------------------------------------------------- */
 
 /* The plain loops as static functions NAME_plain...; *ref gets the name. */
-static const char *
-print_plain(struct tt_arena *arena, const struct tt_program *p,
-            const struct tt_nest *plain, const struct tt_codegen_options *o,
-            struct tt_codegen_options *po, struct tt_code_sizes *sizes,
-            struct tt_sb *out)
+const char *
+tt_ctest_plain(struct tt_arena *arena, const struct tt_program *p,
+               const struct tt_nest *plain, const struct tt_codegen_options *o,
+               struct tt_codegen_options *po, struct tt_code_sizes *sizes,
+               struct tt_sb *out)
 {
   *po = (struct tt_codegen_options){
       .c99 = true, .workspace = TT_WS_STATIC, .naive = true};
@@ -150,8 +150,8 @@ is_param(const struct tt_tensor *t)
 
 /* Arrays v0, v1, ... for the parameters by position in the program, and r0,
  * ... for the outputs of the reference. */
-static void
-print_arrays(struct cprinter *c, const struct tt_program *p)
+void
+tt_ctest_arrays(struct cprinter *c, const struct tt_program *p)
 {
   for (int i = 0; i < p->ntensors; i++) {
     const struct tt_tensor *t = p->tensors[i];
@@ -170,8 +170,8 @@ print_arrays(struct cprinter *c, const struct tt_program *p)
   }
 }
 
-static void
-print_free(struct cprinter *c, const struct tt_program *p)
+void
+tt_ctest_free(struct cprinter *c, const struct tt_program *p)
 {
   for (int i = 0; i < p->ntensors; i++) {
     if (is_param(p->tensors[i]))
@@ -181,9 +181,9 @@ print_free(struct cprinter *c, const struct tt_program *p)
   }
 }
 
-static void
-add_role(struct tt_sb *sb, const struct tt_program *p, enum tt_role role,
-         char prefix)
+void
+tt_ctest_args(struct tt_sb *sb, const struct tt_program *p, enum tt_role role,
+              char prefix)
 {
   for (int i = 0; i < p->ntensors; i++)
     if (p->tensors[i]->role == role)
@@ -196,10 +196,10 @@ run_args(struct tt_arena *arena, const struct tt_program *p,
          const char *prepared, char prefix, bool workspace)
 {
   struct tt_sb sb = {0};
-  add_role(&sb, p, TT_INPUT, 'v');
+  tt_ctest_args(&sb, p, TT_INPUT, 'v');
   if (tt_has_weights(p))
     tt_sb_printf(&sb, "%s%s", sb.len ? ", " : "", prepared);
-  add_role(&sb, p, TT_OUTPUT, prefix);
+  tt_ctest_args(&sb, p, TT_OUTPUT, prefix);
   if (workspace)
     tt_sb_printf(&sb, "%sworkspace", sb.len ? ", " : "");
   const char *text = tt_arena_strdup(arena, tt_sb_str(&sb));
@@ -214,7 +214,7 @@ print_prepare_calls(struct cprinter *c, const struct tt_program *p,
   struct tt_sb sb = {0};
   if (!tt_has_weights(p))
     return;
-  add_role(&sb, p, TT_WEIGHT, 'v');
+  tt_ctest_args(&sb, p, TT_WEIGHT, 'v');
   tt_c_line(c, "void *prepared = get(%s_prepared_size());", name);
   tt_c_line(c, "void *prepared_plain = get(%s_prepared_size());", plain);
   tt_c_line(c, "%s_prepare(%s, prepared);", name, tt_sb_str(&sb));
@@ -243,8 +243,8 @@ tolerance(const struct tt_program *p, enum tt_dtype t)
   return tol > 0.05 ? 0.05 : tol;
 }
 
-static void
-print_checks(struct cprinter *c, const struct tt_program *p)
+void
+tt_ctest_checks(struct cprinter *c, const struct tt_program *p)
 {
   for (int i = 0; i < p->ntensors; i++) {
     const struct tt_tensor *t = p->tensors[i];
@@ -272,8 +272,8 @@ print_checks(struct cprinter *c, const struct tt_program *p)
   }
 }
 
-static bool
-has_bf16_output(const struct tt_program *p)
+bool
+tt_ctest_has_bf16(const struct tt_program *p)
 {
   for (int i = 0; i < p->ntensors; i++)
     if (p->tensors[i]->role == TT_OUTPUT && p->tensors[i]->dtype == TT_BF16)
@@ -281,10 +281,23 @@ has_bf16_output(const struct tt_program *p)
   return false;
 }
 
-static const char from_bf16[] =
+const char tt_ctest_from_bf16[] =
     "static double from_bf16(uint16_t v)\n{\n"
     "  union {\n    uint32_t u;\n    float f;\n  } x;\n"
     "  x.u = (uint32_t)v << 16;\n  return x.f;\n}\n\n";
+
+void
+tt_ctest_tools(struct cprinter *c, const struct tt_program *p, bool memory)
+{
+  bool random = false;
+  for (int i = 0; i < p->ntensors; i++) {
+    const struct tt_tensor *t = p->tensors[i];
+    random = random || (is_param(t) && t->role != TT_OUTPUT);
+    memory = memory || is_param(t);
+  }
+  tt_sb_add(&c->body, random ? generator : "");
+  tt_sb_add(&c->body, memory ? allocator : "");
+}
 
 /* What both programs begin with, up to the body of main. */
 static const char *
@@ -301,18 +314,12 @@ open_program(struct cprinter *c, const struct tt_program *p,
   tt_sb_putc(&c->body, '\n');
   print_prototypes(c->arena, p, o, &c->body);
   tt_sb_putc(&c->body, '\n');
-  const char *error = print_plain(c->arena, p, plain, o, po, &sizes, &c->body);
+  const char *error =
+      tt_ctest_plain(c->arena, p, plain, o, po, &sizes, &c->body);
   if (error)
     return error;
   tt_sb_putc(&c->body, '\n');
-  bool random = false, arrays = o->workspace == TT_WS_ARG;
-  for (int i = 0; i < p->ntensors; i++) {
-    const struct tt_tensor *t = p->tensors[i];
-    random = random || (is_param(t) && t->role != TT_OUTPUT);
-    arrays = arrays || is_param(t);
-  }
-  tt_sb_add(&c->body, random ? generator : "");
-  tt_sb_add(&c->body, arrays ? allocator : "");
+  tt_ctest_tools(c, p, o->workspace == TT_WS_ARG);
   return NULL;
 }
 
@@ -324,7 +331,7 @@ open_main(struct cprinter *c, const struct tt_program *p, const char *name,
   tt_c_line(c, "int main(void)");
   tt_c_line(c, "{");
   c->depth++;
-  print_arrays(c, p);
+  tt_ctest_arrays(c, p);
   print_prepare_calls(c, p, name, plain);
   if (o->workspace == TT_WS_ARG)
     tt_c_line(c, "void *workspace = get(%lldu);",
@@ -335,7 +342,7 @@ static void
 close_main(struct cprinter *c, const struct tt_program *p,
            const struct tt_codegen_options *o, const char *status)
 {
-  print_free(c, p);
+  tt_ctest_free(c, p);
   if (tt_has_weights(p)) {
     tt_c_line(c, "free(prepared);");
     tt_c_line(c, "free(prepared_plain);");
@@ -362,14 +369,14 @@ tt_codegen_test(struct tt_arena *arena, const struct tt_program *p,
   const char *error = open_program(&c, p, plain, o, "", &po);
   if (!error) {
     bool arg = o->workspace == TT_WS_ARG;
-    if (has_bf16_output(p))
-      tt_sb_add(&c.body, from_bf16);
+    if (tt_ctest_has_bf16(p))
+      tt_sb_add(&c.body, tt_ctest_from_bf16);
     open_main(&c, p, name, po.name, o, sizes);
     tt_c_line(&c, "unsigned long wrong = 0;");
     tt_c_line(&c, "%s(%s);", name, run_args(arena, p, "prepared", 'v', arg));
     tt_c_line(&c, "%s(%s);", po.name,
               run_args(arena, p, "prepared_plain", 'r', false));
-    print_checks(&c, p);
+    tt_ctest_checks(&c, p);
     tt_c_line(&c, "printf(\"%s: %%s\\n\", wrong ? \"WRONG\" : \"ok\");", name);
     close_main(&c, p, o, "wrong != 0");
     tt_sb_add(out, tt_sb_str(&c.body));
@@ -378,15 +385,15 @@ tt_codegen_test(struct tt_arena *arena, const struct tt_program *p,
   return error;
 }
 
-static const char timer[] =
+const char tt_ctest_timer[] =
     "static double now(void)\n{\n  struct timespec t;\n"
     "  clock_gettime(CLOCK_MONOTONIC, &t);\n"
     "  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;\n}\n\n";
 
 /* The best of several rounds, each long enough for the clock. */
-static void
-print_timing(struct cprinter *c, const char *name, const char *args,
-             double flops)
+void
+tt_ctest_timing(struct cprinter *c, const char *name, const char *args,
+                double flops)
 {
   tt_c_line(c, "{");
   tt_c_line(c, "  double best = 1e300;");
@@ -427,11 +434,11 @@ tt_codegen_bench(struct tt_arena *arena, const struct tt_program *p,
                    "#define _POSIX_C_SOURCE 199309L\n#include <time.h>\n", &po);
   if (!error) {
     bool arg = o->workspace == TT_WS_ARG;
-    tt_sb_add(&c.body, timer);
+    tt_sb_add(&c.body, tt_ctest_timer);
     open_main(&c, p, name, po.name, o, sizes);
-    print_timing(&c, name, run_args(arena, p, "prepared", 'v', arg), flops);
-    print_timing(&c, po.name, run_args(arena, p, "prepared_plain", 'r', false),
-                 flops);
+    tt_ctest_timing(&c, name, run_args(arena, p, "prepared", 'v', arg), flops);
+    tt_ctest_timing(&c, po.name,
+                    run_args(arena, p, "prepared_plain", 'r', false), flops);
     close_main(&c, p, o, "0");
     tt_sb_add(out, tt_sb_str(&c.body));
   }

@@ -45,6 +45,11 @@ const struct tt_stmt *tt_gpu_complete(struct pass *, const struct gpu_kernel *);
 /* Bytes that the threads of a block share. */
 int64_t tt_gpu_shared(const struct tt_stmt *);
 
+/* The kernels of a statement after the passes, complete and within limits;
+ * NULL: none.  Returns an error or NULL. */
+const char *tt_gpu_make(struct pass *, const struct tt_stmt *,
+                        struct gpu_nest *);
+
 /* ---- gpubar.c ---- */
 
 /* A statement before which the threads of a block wait for each other. */

@@ -657,26 +657,6 @@ place(struct memory *m, const struct tt_nest *nest, const struct gpu_nest *body,
         &m->prepared_bytes, prepare->locals[i]);
 }
 
-/* The kernels after the passes. */
-static const char *
-make_kernels(struct pass *p, const struct tt_stmt *s, struct gpu_nest *out)
-{
-  *out = (struct gpu_nest){0};
-  if (!s || tt_gpu_kernels(p, s, out))
-    return p->error;
-  for (int i = 0; i < out->n && !p->error; i++) {
-    out->kernels[i].body = tt_pass_all(p, out->kernels[i].body);
-    int64_t shared = tt_gpu_shared(out->kernels[i].body);
-    if (!p->error && shared > TT_GPU_SHARED)
-      p->error = tt_arena_printf(
-          p->arena, "blocks of a GPU would share %lld bytes; at most %d",
-          (long long)shared, TT_GPU_SHARED);
-    if (!p->error)
-      out->kernels[i].body = tt_gpu_complete(p, &out->kernels[i]);
-  }
-  return p->error;
-}
-
 /* Which indices are numbers of 32 bits: all of them, or none. */
 static bool
 is_short(const struct tt_nest *nest)
@@ -757,10 +737,10 @@ tt_codegen_gpu(struct tt_arena *arena, const struct tt_nest *nest,
   struct gpu_nest body, prepare;
   const char *error = check_types(nest);
   if (!error)
-    error = make_kernels(&p, nest->body, &body);
+    error = tt_gpu_make(&p, nest->body, &body);
   p.ahead = true;
   if (!error)
-    error = make_kernels(&p, nest->prepare, &prepare);
+    error = tt_gpu_make(&p, nest->prepare, &prepare);
   if (error)
     return error;
   f.g.language = language == TT_CUDA     ? &cuda

@@ -121,58 +121,83 @@ deps(const struct tt_job *job, struct tt_sb *sb)
 
 /* ---- all files --------------------------------------------------------- */
 
-typedef const char *program_fn(struct tt_arena *, const struct tt_program *,
-                               const struct tt_nest *plain,
-                               const struct tt_codegen_options *,
-                               const struct tt_code_sizes *, struct tt_sb *);
+/* What is made of one schedule; `gpu` holds nothing of C. */
+struct emitting {
+  const struct tt_job *job;
+  enum tt_language language;
+  struct tt_codegen_options cg;
+  struct tt_code_sizes sizes;
+  struct tt_gpu_code gpu;
+};
 
-/* Add --emit-test or --emit-bench. */
-static const char *
-add_program(const struct tt_job *job, const char *path, program_fn *fn,
-            const struct tt_codegen_options *cg,
-            const struct tt_code_sizes *sizes, struct tt_output *out)
+static enum tt_gpu_language
+gpu_language(const struct emitting *e)
 {
+  return e->language == TT_LANGUAGE_CUDA ? TT_CUDA : TT_OPENCL;
+}
+
+/* --header. */
+static void
+add_header(struct emitting *e, struct tt_output *out)
+{
+  const struct tt_program *p = e->job->front.program;
+  struct tt_sb sb = {0};
+  if (e->language == TT_LANGUAGE_C)
+    tt_codegen_header(p, &e->cg, &e->sizes, &sb);
+  else
+    tt_codegen_gpu_header(e->job->arena, p, gpu_language(e), &e->gpu, &sb);
+  take(e->job, out, e->job->options->header, &sb);
+}
+
+/* --emit-test or --emit-bench. */
+static const char *
+add_program(struct emitting *e, const char *path, bool bench,
+            struct tt_output *out)
+{
+  const struct tt_job *job = e->job;
+  const struct tt_program *p = job->front.program;
   struct tt_nest plain;
   struct tt_sb sb = {0};
   const char *error = NULL;
-  if (!tt_plain_nest(job->arena, job->front.program, &plain, &error))
+  if (!tt_plain_nest(job->arena, p, &plain, &error))
     return error;
-  error = fn(job->arena, job->front.program, &plain, cg, sizes, &sb);
+  if (e->language != TT_LANGUAGE_C)
+    error =
+        tt_codegen_gpu_program(job->arena, p, &plain, gpu_language(e), &e->gpu,
+                               tt_base_name(job->options->output), bench, &sb);
+  else
+    error = (bench ? tt_codegen_bench : tt_codegen_test)(
+        job->arena, p, &plain, &e->cg, &e->sizes, &sb);
   take(job, out, path, &sb);
   return error;
 }
 
 static const char *
-gpu_code(const struct tt_job *job, const struct tt_nest *nest,
-         enum tt_language language, struct tt_code_sizes *sizes,
-         struct tt_sb *out)
+gpu_code(struct emitting *e, const struct tt_nest *nest, struct tt_sb *out)
 {
-  struct tt_gpu_code code;
-  const char *error = tt_codegen_gpu(
-      job->arena, nest, language == TT_LANGUAGE_CUDA ? TT_CUDA : TT_OPENCL,
-      NULL, &code, out);
+  const char *error =
+      tt_codegen_gpu(e->job->arena, nest, gpu_language(e), NULL, &e->gpu, out);
   if (!error)
-    *sizes = (struct tt_code_sizes){.workspace_bytes = code.workspace_bytes,
-                                    .prepared_bytes = code.prepared_bytes};
+    e->sizes = (struct tt_code_sizes){.workspace_bytes = e->gpu.workspace_bytes,
+                                      .prepared_bytes = e->gpu.prepared_bytes};
   return error;
 }
 
 /* The code with its banner, and the sizes that are known from it. */
 static const char *
-add_code(const struct tt_job *job, const struct tt_codegen_options *cg,
-         struct tt_code_sizes *sizes, struct tt_output *out)
+add_code(struct emitting *e, struct tt_output *out)
 {
+  const struct tt_job *job = e->job;
   struct tt_nest nest;
   struct tt_sb code = {0}, all = {0};
   const char *error = NULL;
   if (!tt_schedule_lower(job->arena, job->schedule, &nest, &error))
     return error;
-  enum tt_language language = tt_options_language(job->options);
-  error = language == TT_LANGUAGE_C
-              ? tt_codegen_c(job->arena, &nest, cg, sizes, &code)
-              : gpu_code(job, &nest, language, sizes, &code);
+  error = e->language == TT_LANGUAGE_C
+              ? tt_codegen_c(job->arena, &nest, &e->cg, &e->sizes, &code)
+              : gpu_code(e, &nest, &code);
   if (!error) {
-    banner(job, sizes, &all);
+    banner(job, &e->sizes, &all);
     tt_sb_addn(&all, tt_sb_str(&code), code.len);
   }
   tt_sb_free(&code);
@@ -184,24 +209,19 @@ const char *
 tt_emit(const struct tt_job *job, struct tt_output **outs, int *n)
 {
   const struct tt_options *o = job->options;
-  struct tt_codegen_options cg = tt_job_codegen(o);
-  struct tt_code_sizes sizes = {0};
+  struct emitting e = {
+      .job = job, .language = tt_options_language(o), .cg = tt_job_codegen(o)};
   struct tt_output *list = TT_ARRAY(job->arena, struct tt_output, MAX_OUTPUTS);
   struct tt_sb sb = {0};
   *outs = list;
   *n = 0;
-  const char *error = add_code(job, &cg, &sizes, &list[(*n)++]);
-  if (!error && o->header) {
-    tt_codegen_header(job->front.program, &cg, &sizes, &sb);
-    take(job, &list[(*n)++], o->header, &sb);
-    sb = (struct tt_sb){0};
-  }
+  const char *error = add_code(&e, &list[(*n)++]);
+  if (!error && o->header)
+    add_header(&e, &list[(*n)++]);
   if (!error && o->emit_test)
-    error = add_program(job, o->emit_test, tt_codegen_test, &cg, &sizes,
-                        &list[(*n)++]);
+    error = add_program(&e, o->emit_test, false, &list[(*n)++]);
   if (!error && o->emit_bench)
-    error = add_program(job, o->emit_bench, tt_codegen_bench, &cg, &sizes,
-                        &list[(*n)++]);
+    error = add_program(&e, o->emit_bench, true, &list[(*n)++]);
   if (!error && o->deps) {
     deps(job, &sb);
     take(job, &list[(*n)++], o->deps_file, &sb);
@@ -219,6 +239,8 @@ dump_loops(const struct tt_job *job, struct tt_sb *sb)
   const char *error = NULL;
   if (!tt_schedule_lower(job->arena, job->schedule, &nest, &error))
     return error;
+  if (tt_options_language(job->options) != TT_LANGUAGE_C)
+    return tt_codegen_gpu_loops(job->arena, &nest, sb);
   nest = tt_codegen_passes(job->arena, &nest, &cg, &error);
   if (error)
     return error;

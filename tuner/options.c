@@ -408,13 +408,11 @@ check_gpu(const struct tt_options *o)
 {
   if (tt_options_language(o) == TT_LANGUAGE_C)
     return NULL;
-  if (o->header || o->emit_test || o->emit_bench)
-    return "--header, --emit-test and --emit-bench go with -o FILE.c";
   if (o->trials > 0 || o->time > 0 || o->retune)
     return "nothing is measured for GPUs: --trials, --time and --retune go "
            "with -o FILE.c";
-  if (o->dump == TT_DUMP_LOOPS || o->dump == TT_DUMP_FEATURES)
-    return "--dump=loops and --dump=features are of C: they go with -o FILE.c";
+  if (o->dump == TT_DUMP_FEATURES)
+    return "--dump=features is of C: it goes with -o FILE.c";
   if (o->vector_bits > 0 || o->std != TT_NOT_GIVEN ||
       o->workspace != TT_NOT_GIVEN || o->threads != TT_NOT_GIVEN)
     return "--vector, --std, --workspace and --threads go with -o FILE.c";

@@ -1,0 +1,59 @@
+/* The kernels of a nest after all passes, and their dump.  What exceeds a
+ * limit of GPUs is refused here.
+ */
+#include "config.h"
+
+#include "codegen/gpu.h"
+#include "ir/passes.h"
+
+const char *
+tt_gpu_make(struct pass *p, const struct tt_stmt *s, struct gpu_nest *out)
+{
+  *out = (struct gpu_nest){0};
+  if (!s || tt_gpu_kernels(p, s, out))
+    return p->error;
+  for (int i = 0; i < out->n && !p->error; i++) {
+    out->kernels[i].body = tt_pass_all(p, out->kernels[i].body);
+    int64_t shared = tt_gpu_shared(out->kernels[i].body);
+    if (!p->error && shared > TT_GPU_SHARED)
+      p->error = tt_arena_printf(
+          p->arena, "blocks of a GPU would share %lld bytes; at most %d",
+          (long long)shared, TT_GPU_SHARED);
+    if (!p->error)
+      out->kernels[i].body = tt_gpu_complete(p, &out->kernels[i]);
+  }
+  return p->error;
+}
+
+static void
+dump(const struct gpu_nest *nest, const char *what, struct tt_sb *out)
+{
+  for (int i = 0; i < nest->n; i++) {
+    const struct gpu_kernel *k = &nest->kernels[i];
+    tt_sb_printf(out,
+                 "%skernel, %lld x %lld x %lld blocks of %lld x %lld x "
+                 "%lld threads:\n",
+                 what, (long long)k->grid[0], (long long)k->grid[1],
+                 (long long)k->grid[2], (long long)k->block[0],
+                 (long long)k->block[1], (long long)k->block[2]);
+    tt_dump_stmt(out, k->body, 1);
+  }
+}
+
+const char *
+tt_codegen_gpu_loops(struct tt_arena *arena, const struct tt_nest *nest,
+                     struct tt_sb *out)
+{
+  struct tt_codegen_options o = {.c99 = true, .workspace = TT_WS_ARG};
+  struct pass p = {.arena = arena, .options = &o, .nextvar = tt_next_var(nest)};
+  struct gpu_nest body, prepare;
+  const char *error = tt_gpu_make(&p, nest->body, &body);
+  p.ahead = true;
+  if (!error)
+    error = tt_gpu_make(&p, nest->prepare, &prepare);
+  if (error)
+    return error;
+  dump(&prepare, "prepare ", out);
+  dump(&body, "", out);
+  return NULL;
+}

@@ -166,5 +166,10 @@ const char *tt_span_text(struct tt_arena *, struct tt_span);
 
 /* The tree of a file, for --dump=ast: one item a line, fully parenthesized. */
 void tt_dump_ast(struct tt_sb *, const struct tt_file *);
+/* The items of a program as one file that means the same by itself: with the
+ * values that options give, without schedules. */
+struct tt_frontend_options;
+void tt_dump_source(struct tt_sb *, int n, struct tt_item *const *items,
+                    const struct tt_frontend_options *);
 
 #endif

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/frontend.h"
+
 static void dump(struct tt_sb *, const struct tt_ast *);
 
 static void
@@ -403,4 +405,57 @@ tt_dump_ast(struct tt_sb *sb, const struct tt_file *file)
 {
   for (int i = 0; i < file->nitems; i++)
     dump_item(sb, file->items[i]);
+}
+
+/* ---- a program that needs no options ----------------------------------- */
+
+static const char *
+given_value(const struct tt_frontend_options *o, const struct tt_item *item)
+{
+  const char *value = NULL;
+
+  if (item->kind != TT_ITEM_PARAM && item->kind != TT_ITEM_TYPE)
+    return NULL;
+  for (int i = 0; i < o->ndefines; i++)
+    if (strcmp(o->defines[i].name, item->id.name) == 0)
+      value = o->defines[i].value; /* the last one holds */
+  return value != NULL && *value == '+' ? value + 1 : value;
+}
+
+static bool
+is_float(const struct tt_ast *e)
+{
+  return e->kind == TT_AST_FLT ||
+         (e->kind == TT_AST_NEG && is_float(e->args[0]));
+}
+
+static void
+dump_given(struct tt_sb *sb, const struct tt_item *item, const char *value)
+{
+  bool whole = value[strspn(value, "-0123456789")] == '\0';
+
+  tt_sb_printf(sb, item->kind == TT_ITEM_TYPE ? "type %s" : "param %s",
+               item->id.name);
+  if (item->kind == TT_ITEM_PARAM)
+    dump_type(sb, item);
+  tt_sb_printf(sb, " = %s", value);
+  /* Of a param that is declared as a float the value stays one. */
+  if (item->kind == TT_ITEM_PARAM && whole && is_float(item->expr))
+    tt_sb_add(sb, ".0");
+  tt_sb_add(sb, ";\n");
+}
+
+void
+tt_dump_source(struct tt_sb *sb, int n, struct tt_item *const *items,
+               const struct tt_frontend_options *options)
+{
+  for (int i = 0; i < n; i++) {
+    const char *value = given_value(options, items[i]);
+    if (items[i]->kind == TT_ITEM_SCHEDULE)
+      continue;
+    if (value != NULL)
+      dump_given(sb, items[i], value);
+    else
+      dump_item(sb, items[i]);
+  }
 }

@@ -21,6 +21,7 @@
 
 enum { MAX_INCLUDES = 64 };
 #define MAX_ALL_FILES ((size_t)64 << 20) /* bytes of all files together */
+#define MAX_SOURCE ((size_t)64 << 10)    /* of those kept as one text */
 
 struct loaded {
   const char *path;
@@ -302,6 +303,20 @@ simplify(struct tt_program *p)
   }
 }
 
+static const char *
+one_source(const struct loader *l)
+{
+  struct tt_sb sb = {0};
+  const char *text;
+
+  if (l->bytes > MAX_SOURCE)
+    return NULL;
+  tt_dump_source(&sb, l->items.n, l->items.items, l->options);
+  text = tt_arena_strdup(l->arena, tt_sb_str(&sb));
+  tt_sb_free(&sb);
+  return text;
+}
+
 static struct tt_frontend_result
 finish(struct loader *l, const char *path, bool want_ast)
 {
@@ -324,8 +339,10 @@ finish(struct loader *l, const char *path, bool want_ast)
     s.program = tt_program_new(l->arena, kernel_name(l, path));
     result.program = tt_lower(&s);
   }
-  if (result.program)
+  if (result.program) {
     simplify(result.program);
+    result.source = one_source(l);
+  }
   free(l->items.items);
   free(l->files.items);
   return result;

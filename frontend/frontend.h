@@ -26,26 +26,30 @@ struct tt_frontend_result {
   int nfiles;                 /* the file and all it includes */
   const char *const *files;
   const char *ast_dump; /* made only when want_ast */
+  /* A text that means the same program by itself: with the included files and
+   * the values of -D, without schedules.  NULL if there were errors, or if the
+   * files have more than 64 KiB. */
+  const char *source;
 };
 
 /* Compile a file.  Diagnostics go to `diags`; everything is owned by the
  * arena.  A file that cannot be read is a diagnostic without a place. */
-struct tt_frontend_result tt_compile_file(struct tt_arena *,
-                                          struct tt_diags *, const char *path,
+struct tt_frontend_result tt_compile_file(struct tt_arena *, struct tt_diags *,
+                                          const char *path,
                                           const struct tt_frontend_options *,
                                           bool want_ast);
 /* The same for text in memory; `name` is shown in diagnostics and its stem
  * names the kernel. */
-struct tt_frontend_result tt_compile_text(struct tt_arena *,
-                                          struct tt_diags *, const char *name,
-                                          const char *text, size_t len,
+struct tt_frontend_result tt_compile_text(struct tt_arena *, struct tt_diags *,
+                                          const char *name, const char *text,
+                                          size_t len,
                                           const struct tt_frontend_options *,
                                           bool want_ast);
 /* Parse the text of a `schedule { ... }` block (or a file that holds one, an
  * emitted file among them: text before "schedule" in a comment is skipped).
  * NULL and diagnostics on error. */
-const struct tt_sblock *tt_parse_schedule(struct tt_arena *,
-                                          struct tt_diags *, const char *name,
-                                          const char *text, size_t len);
+const struct tt_sblock *tt_parse_schedule(struct tt_arena *, struct tt_diags *,
+                                          const char *name, const char *text,
+                                          size_t len);
 
 #endif

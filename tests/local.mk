@@ -173,6 +173,13 @@ tests_test_tune_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) $(SQLITE_CFLAGS)
 tests_test_tune_LDADD = tuner/libtuner.a frontend/libfrontend.a \
 	codegen/libcodegen.a schedule/libschedule.a runtime/libruntime.a \
 	ir/libir.a $(CMOCKA_LIBS) $(XGBOOST_LIBS) $(CBLAS_LIBS) $(SQLITE_LIBS)
+check_PROGRAMS += tests/test_experience
+TESTS += tests/test_experience
+tests_test_experience_SOURCES = tests/test_experience.c \
+	tests/fake_tuning.c tests/fake_tuning.h \
+	tests/product.c tests/product.h
+tests_test_experience_CPPFLAGS = $(tests_test_tune_CPPFLAGS)
+tests_test_experience_LDADD = $(tests_test_tune_LDADD)
 endif
 
 # ---- the frontend

@@ -25,8 +25,11 @@ struct fixture {
 };
 
 static const struct tt_workload work = {"0123456789abcdef0123456789abcdef",
-                                        "C[4,4] = sum A*B", "cpu avx2",
-                                        "gcc 12 -O3", "vector=32 threads=1"};
+                                        "C[4,4] = sum A*B",
+                                        "cpu avx2",
+                                        "gcc 12 -O3",
+                                        "vector=32 threads=1",
+                                        "input A[4]: f32; # \"odd\"\n"};
 
 static int
 setup(void **state)

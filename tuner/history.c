@@ -20,6 +20,13 @@ enum { PATIENCE_MS = 10000, SCHEMA = 1 };
 /* "tcct": tells our files from other programs' databases. */
 #define APPLICATION_ID "1952670580"
 
+/* By hash: programs of files that an earlier version wrote have no source until
+ * they are tuned again, and that version, which knows nothing of this table,
+ * can go on using the file. */
+#define SOURCES                                                                \
+  " TABLE IF NOT EXISTS sources(hash TEXT PRIMARY KEY NOT NULL,"               \
+  " source TEXT NOT NULL) WITHOUT ROWID;"
+
 static const char schema[] =
     "CREATE TABLE programs(id INTEGER PRIMARY KEY, hash TEXT NOT NULL UNIQUE,"
     " text TEXT NOT NULL);"
@@ -206,6 +213,23 @@ set_wal(struct tt_history *h, const char **error)
   return rc == SQLITE_OK;
 }
 
+/* A file of an earlier version gets the table of sources.  Of one that is
+ * damaged or locked can be read what there is: then sources are kept for this
+ * process alone. */
+static bool
+add_sources(struct tt_history *h, const char **error)
+{
+  const char *why = NULL;
+  int64_t there = 0;
+
+  if (!query_int(h, "SELECT count(*) FROM sqlite_master WHERE name = 'sources'",
+                 &there, error))
+    return false;
+  return there > 0 ||
+         (tt_db_sound(h, &why) && tt_db_exec(h, "CREATE" SOURCES, &why)) ||
+         tt_db_exec(h, "CREATE TEMP" SOURCES, error);
+}
+
 static bool
 set_up(struct tt_history *h, bool create, const char **error)
 {
@@ -224,7 +248,7 @@ set_up(struct tt_history *h, bool create, const char **error)
   }
   return set_wal(h, error) &&
          tt_db_exec(h, "PRAGMA synchronous=NORMAL", error) &&
-         (!empty || create_schema(h, error));
+         (!empty || create_schema(h, error)) && add_sources(h, error);
 }
 
 static struct tt_history *
@@ -348,6 +372,11 @@ tt_db_workload(struct tt_history *h, const struct tt_workload *w, bool create,
   const char *target[3] = {w->target, w->compiler, w->options};
   int got;
 
+  if (create && w->source != NULL &&
+      step_texts(h, "INSERT OR IGNORE INTO sources(hash, source) VALUES(?, ?)",
+                 2, (const char *const[]){w->program, w->source}, id,
+                 error) < 0)
+    return -1;
   if (create &&
       (step_texts(h, "INSERT OR IGNORE INTO programs(hash, text) VALUES(?, ?)",
                   2, program, id, error) < 0 ||
@@ -364,6 +393,28 @@ tt_db_workload(struct tt_history *h, const struct tt_workload *w, bool create,
                     "SELECT id FROM targets"
                     " WHERE target = ? AND compiler = ? AND options = ?",
                     3, target, &id[1], error);
+}
+
+bool
+tt_history_add_source(struct tt_history *h, const struct tt_workload *w,
+                      const char **error)
+{
+  const char *const texts[2] = {w->program, w->source};
+  sqlite3_int64 id;
+  int got;
+
+  if (w->source == NULL)
+    return true;
+  got = step_texts(h,
+                   "SELECT 1 FROM programs p WHERE p.hash = ? AND NOT EXISTS"
+                   " (SELECT 1 FROM sources s WHERE s.hash = p.hash)",
+                   1, texts, &id, error);
+  if (got != 1)
+    return got == 0;
+  return tt_db_sound(h, error) &&
+         step_texts(h,
+                    "INSERT OR IGNORE INTO sources(hash, source) VALUES(?, ?)",
+                    2, texts, &id, error) >= 0;
 }
 
 /* ---- records ----------------------------------------------------------- */

@@ -22,6 +22,7 @@ struct tt_workload {
   const char *compiler; /* version line of the compiler and the flags */
   const char *options;  /* what else changes the code: vector, threads,
                            strict-fp, workspace, std */
+  const char *source;   /* a .te text that means the program; or NULL */
 };
 
 struct tt_record {
@@ -54,6 +55,10 @@ bool tt_history_add(struct tt_history *, const struct tt_workload *,
 int tt_history_load(struct tt_history *, struct tt_arena *,
                     const struct tt_workload *, struct tt_record **out,
                     const char **error);
+/* Keep the workload's source with the records of its program that were written
+ * without one.  false: *error. */
+bool tt_history_add_source(struct tt_history *, const struct tt_workload *,
+                           const char **error);
 /* Mark the workload as tuned: a budget of `trials`/`seconds` was spent and
  * `schedule` won with `seconds` a call, beside `plain` of the plain loops. */
 struct tt_finished {

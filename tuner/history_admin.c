@@ -11,10 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORKLOAD_COLUMNS "p.hash, p.text, t.target, t.compiler, t.options"
+#define WORKLOAD_COLUMNS                                                       \
+  "p.hash, p.text, t.target, t.compiler, t.options, s.source"
+enum { WORKLOAD = 6 /* columns */ };
 #define WORKLOAD_JOIN(x)                                                       \
   " JOIN programs p ON p.id = " x ".program"                                   \
-  " JOIN targets t ON t.id = " x ".target "
+  " JOIN targets t ON t.id = " x ".target"                                     \
+  " LEFT JOIN sources s ON s.hash = p.hash "
 
 static void
 read_workload(struct tt_arena *arena, sqlite3_stmt *st, int from,
@@ -25,6 +28,7 @@ read_workload(struct tt_arena *arena, sqlite3_stmt *st, int from,
   w->target = tt_db_text(arena, st, from + 2);
   w->compiler = tt_db_text(arena, st, from + 3);
   w->options = tt_db_text(arena, st, from + 4);
+  w->source = tt_db_text(arena, st, from + 5);
 }
 
 int
@@ -56,13 +60,13 @@ tt_history_list(struct tt_history *h, struct tt_arena *arena,
   while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
     memset(&e, 0, sizeof e);
     read_workload(arena, st, 0, &e.workload);
-    e.records = sqlite3_column_int(st, 5);
-    e.failures = sqlite3_column_int(st, 6);
-    e.best = sqlite3_column_double(st, 7);
-    e.finished = sqlite3_column_type(st, 8) != SQLITE_NULL;
-    e.won = sqlite3_column_double(st, 8);
-    e.plain = sqlite3_column_double(st, 9);
-    e.last = sqlite3_column_int64(st, 10);
+    e.records = sqlite3_column_int(st, WORKLOAD);
+    e.failures = sqlite3_column_int(st, WORKLOAD + 1);
+    e.best = sqlite3_column_double(st, WORKLOAD + 2);
+    e.finished = sqlite3_column_type(st, WORKLOAD + 3) != SQLITE_NULL;
+    e.won = sqlite3_column_double(st, WORKLOAD + 3);
+    e.plain = sqlite3_column_double(st, WORKLOAD + 4);
+    e.last = sqlite3_column_int64(st, WORKLOAD + 5);
     TT_PUSH(v, e);
   }
   sqlite3_finalize(st);
@@ -101,12 +105,12 @@ each_of(struct tt_history *h, bool finished, tt_history_row_fn *fn, void *ctx,
     memset(&row, 0, sizeof row);
     row.is_finished = finished;
     read_workload(arena, st, 0, &row.workload);
-    row.tool = tt_db_text(arena, st, 5);
-    row.created = sqlite3_column_int64(st, 6);
+    row.tool = tt_db_text(arena, st, WORKLOAD);
+    row.created = sqlite3_column_int64(st, WORKLOAD + 1);
     if (finished)
-      tt_db_finished(arena, st, 7, &row.finished);
+      tt_db_finished(arena, st, WORKLOAD + 2, &row.finished);
     else
-      tt_db_record(arena, st, 7, &row.record);
+      tt_db_record(arena, st, WORKLOAD + 2, &row.record);
     ok = fn(ctx, &row, error);
   }
   tt_arena_free(arena);
@@ -273,7 +277,11 @@ prune_rows(struct tt_history *h, const struct tt_prune *p, const char **error)
       change(h,
              "DELETE FROM targets WHERE id NOT IN"
              " (SELECT target FROM records UNION SELECT target FROM finished)",
-             0, error) < 0)
+             0, error) < 0 ||
+      change(
+          h,
+          "DELETE FROM sources WHERE hash NOT IN (SELECT hash FROM programs)",
+          0, error) < 0)
     return -1;
   return total;
 }

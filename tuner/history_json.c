@@ -109,6 +109,8 @@ tt_history_row_json(const struct tt_history_row *row, struct tt_sb *out)
                row->is_finished ? "finished" : "record");
   put_field(out, "program", row->workload.program);
   put_field(out, "text", row->workload.text);
+  if (row->workload.source != NULL)
+    put_field(out, "source", row->workload.source);
   put_field(out, "target", row->workload.target);
   put_field(out, "compiler", row->workload.compiler);
   put_field(out, "options", row->workload.options);
@@ -488,6 +490,7 @@ parse(struct reader *r, struct tt_history_row *row)
       {"target", STRING, false, &w->target, NULL, NULL, false},
       {"compiler", STRING, false, &w->compiler, NULL, NULL, false},
       {"options", STRING, false, &w->options, NULL, NULL, false},
+      {"source", STRING, true, &w->source, NULL, NULL, false},
       {"tool", STRING, false, &row->tool, NULL, NULL, false},
       {"created", NUMBER, false, NULL, NULL, &row->created, false},
       {"schedule", STRING, false, &schedule, NULL, NULL, false},
@@ -504,7 +507,7 @@ parse(struct reader *r, struct tt_history_row *row)
       {"spent", NUMBER, false, NULL, &row->finished.spent, NULL, false},
       {"trials", NUMBER, false, NULL, NULL, &trials, false},
   };
-  enum { N = sizeof fields / sizeof *fields, COMMON = 12, SPLIT = 18 };
+  enum { N = sizeof fields / sizeof *fields, COMMON = 13, SPLIT = 19 };
 
   if (!read_fields(r, N, fields, row))
     return false;

@@ -122,6 +122,7 @@ workload(const struct tt_job *job)
           job->arena, "vector=%d std=%s workspace=%d strict-fp=%d threads=%d%s",
           o->vector_bits, o->std == TT_STD_C99 ? "c99" : "gnu11", o->workspace,
           o->strict_fp, (int)o->threads, target_words(job)),
+      .source = job->front.source,
   };
   tt_sb_free(&sb);
   return w;
@@ -273,6 +274,10 @@ tt_job_search(struct tt_job *job, const struct tt_sblock *choices)
     to.workload.options =
         tt_arena_printf(job->arena, "%s choices=%s", to.workload.options,
                         block_text(job, choices));
+  }
+  if (history) { /* without it, other programs learn nothing of this one */
+    const char *error = NULL;
+    (void)tt_history_add_source(history, &to.workload, &error);
   }
   catch_signals();
   *tuned = tt_tune(job->arena, program, &to);

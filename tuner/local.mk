@@ -29,6 +29,7 @@ tuner_libtuner_a_SOURCES = \
 	tuner/feature_parts.h tuner/feature_tree.c \
 	tuner/search.c tuner/search.h tuner/search_ga.c tuner/search_parts.h \
 	tuner/search_set.c tuner/search_set.h \
+	tuner/experience.c tuner/experience.h \
 	tuner/trials.c tuner/trials.h tuner/recorder.c tuner/recorder.h \
 	tuner/finalists.c tuner/finalists.h \
 	tuner/tune.c tuner/tune.h tuner/tune_run.c tuner/tune_run.h \

@@ -1,11 +1,17 @@
 /* How well the learned costs order schedules they have not seen, and what
- * features and scores cost: models FILE.te HISTORY.db
+ * features and scores cost: models FILE.te HISTORY.db, or models HISTORY.db
  *
  * The records of the history whose schedules are of the program are shuffled
  * and split in five; each part is scored by models fitted to the others.
  * Printed is the mean of Spearman's rank correlation with the measured speed,
  * by model, objective and representation, and the time of a candidate:
- * schedule from configuration, features, score. */
+ * schedule from configuration, features, score.
+ *
+ * With a history alone each program of it, of those for the target, compiler
+ * and options of its newest records, is scored by models fitted to the records
+ * of all the others.  Beside the rank correlation is printed how the best of
+ * the 16 schedules with the highest scores compares with the best record, and
+ * with the best of 16 random ones (the mean of all). */
 #include "config.h"
 
 #include <math.h>
@@ -17,6 +23,7 @@
 #include "frontend/frontend.h"
 #include "runtime/target.h"
 #include "tuner/random.h"
+#include "tuner/experience.h"
 #include "tuner/trials.h"
 
 enum { FOLDS = 5, MAX_RECORDS = 4000, TIMED = 4096 };
@@ -283,6 +290,226 @@ run(struct tt_arena *arena, const char *source, const char *path)
   return 0;
 }
 
+/* ---- across programs --------------------------------------------------- */
+
+enum { TOP = 16, MOST_FOLDS = 12 };
+
+/* The best label of the TOP highest scores. */
+static double
+best_of_top(int n, const float *scores, const float *labels)
+{
+  struct ranked *r = tt_xmalloc((size_t)n * sizeof *r);
+  double best = 0;
+
+  for (int i = 0; i < n; i++)
+    r[i] = (struct ranked){scores[i], i};
+  qsort(r, (size_t)n, sizeof *r, by_value);
+  for (int i = n > TOP ? n - TOP : 0; i < n; i++)
+    best = fmax(best, (double)labels[r[i].at]);
+  free(r);
+  return best;
+}
+
+/* What the best of TOP labels drawn without replacement is in the mean. */
+static double
+best_of_random(int n, const float *labels)
+{
+  struct ranked *r = tt_xmalloc((size_t)n * sizeof *r);
+  double mean = 0, left = 1; /* none of the better ones was drawn */
+
+  for (int i = 0; i < n; i++)
+    r[i] = (struct ranked){labels[i], i};
+  qsort(r, (size_t)n, sizeof *r, by_value);
+  for (int i = n - 1; i >= 0 && left > 1e-12; i--) {
+    double p = (double)TOP / (i + 1); /* it is in, if no better one is */
+    mean += left * fmin(p, 1) * (double)r[i].value;
+    left *= 1 - fmin(p, 1);
+  }
+  free(r);
+  return mean;
+}
+
+/* The program's fold: that many are held out at once where there are many. */
+static int
+fold_of(const struct tt_experience *e, int group)
+{
+  int program = group;
+
+  for (int g = group; g >= 0; g--)
+    if (strcmp(e->programs[g], e->programs[group]) == 0)
+      program = g;
+  return program % MOST_FOLDS;
+}
+
+/* Rows of the groups of other folds, and those of this one behind. */
+static struct tt_fit
+hold_out(const struct tt_experience *e, int fold, float *rows, float *labels,
+         int *groups)
+{
+  struct tt_fit f = e->fit;
+  size_t width = (size_t)f.width;
+  int at = 0, from = 0;
+
+  f.ngroups = f.n = 0;
+  for (int pass = 0; pass < 2; pass++, from = 0)
+    for (int g = 0; g < e->fit.ngroups; from += e->fit.groups[g++]) {
+      int n = e->fit.groups[g];
+      if ((fold_of(e, g) == fold) != pass)
+        continue;
+      memcpy(rows + (size_t)at * width, e->fit.rows + (size_t)from * width,
+             (size_t)n * width * sizeof *rows);
+      memcpy(labels + at, e->fit.labels + from, (size_t)n * sizeof *labels);
+      at += n;
+      f.n += pass ? 0 : n;
+      if (!pass)
+        groups[f.ngroups++] = n;
+    }
+  f.rows = rows;
+  f.labels = labels;
+  f.groups = groups;
+  return f;
+}
+
+struct mean {
+  int n;
+  double rho, top, random, fit;
+};
+
+static void
+evaluate_group(const char *name, int n, const float *scores,
+               const float *labels, struct mean *m)
+{
+  double rho = spearman(n, scores, labels);
+  double top = best_of_top(n, scores, labels);
+  double random = best_of_random(n, labels);
+
+  printf("  %-14s %4d records, rank correlation %6.3f, best of %d: %.3f "
+         "(random %.3f)\n",
+         name, n, rho, TOP, top, random);
+  m->rho += rho;
+  m->top += top;
+  m->random += random;
+  m->n++;
+}
+
+static void
+evaluate_fold(const struct made *m, const struct tt_experience *e, int fold,
+              const char *const *names, struct mean *mean)
+{
+  struct tt_tune_options o = {.model = m->model, .objective = m->objective};
+  size_t n = (size_t)e->fit.n, width = (size_t)e->fit.width;
+  float *rows = tt_xmalloc(n * width * sizeof *rows);
+  float *labels = tt_xmalloc(n * sizeof *labels);
+  float *scores = tt_xmalloc(n * sizeof *scores);
+  int *groups = tt_xmalloc((size_t)e->fit.ngroups * sizeof *groups);
+  const char *error = NULL;
+  struct tt_cost_model *model = tt_tune_model(&o, &error);
+  struct tt_fit f = hold_out(e, fold, rows, labels, groups);
+
+  double start = cpu();
+  if (!model->ops->fit(model, &f, &error) ||
+      !model->ops->predict(model, e->fit.n, f.width, rows, scores, &error)) {
+    fprintf(stderr, "%s: %s\n", m->name, error);
+    exit(1);
+  }
+  mean->fit += cpu() - start;
+  for (int g = 0, at = f.n; g < e->fit.ngroups; g++)
+    if (fold_of(e, g) == fold) {
+      if (e->fit.groups[g] > TOP)
+        evaluate_group(names[g], e->fit.groups[g], scores + at, labels + at,
+                       mean);
+      at += e->fit.groups[g];
+    }
+  model->ops->free(model);
+  free(rows);
+  free(labels);
+  free(scores);
+  free(groups);
+}
+
+/* The kernel's name, from "kernel NAME;". */
+static const char *
+name_of(struct tt_arena *arena, const struct tt_history_entry *list, int n,
+        const char *hash)
+{
+  for (int i = 0; i < n; i++) {
+    const char *text = list[i].workload.text;
+    if (strcmp(list[i].workload.program, hash) == 0 &&
+        strncmp(text, "kernel ", 7) == 0)
+      return tt_arena_printf(arena, "%.*s", (int)strcspn(text + 7, ";"),
+                             text + 7);
+  }
+  return hash;
+}
+
+static void
+evaluate_across(struct tt_arena *arena, const struct made *m,
+                const struct tt_experience *e,
+                const struct tt_history_entry *list, int n)
+{
+  size_t ngroups = (size_t)e->fit.ngroups;
+  const char **names = TT_ARRAY(arena, const char *, ngroups + 1);
+  struct mean mean = {0};
+  int folds = 0;
+
+  for (int g = 0; g < e->fit.ngroups; g++) {
+    names[g] = name_of(arena, list, n, e->programs[g]);
+    folds = fold_of(e, g) >= folds ? fold_of(e, g) + 1 : folds;
+  }
+  for (int f = 0; f < folds && folds > 1; f++)
+    evaluate_fold(m, e, f, names, &mean);
+  if (mean.n > 0)
+    printf("%-24s %d programs, rank correlation %.3f, best of %d: %.3f "
+           "(random %.3f), a fit %.0f ms\n",
+           m->name, mean.n, mean.rho / mean.n, TOP, mean.top / mean.n,
+           mean.random / mean.n, 1e3 * mean.fit / folds);
+}
+
+static int
+run_across(struct tt_arena *arena, const char *path)
+{
+  const char *error = NULL;
+  struct tt_history *h = tt_history_open_existing(path, &error);
+  struct tt_history_entry *list;
+  int n = h != NULL ? tt_history_list(h, arena, &list, &error) : -1;
+  struct tt_target target = tt_target_local();
+  struct tt_target_model model = {.vector_bytes = target.vector_bytes,
+                                  .registers = target.registers,
+                                  .l1 = target.l1,
+                                  .l2 = target.l2,
+                                  .l3 = target.l3,
+                                  .threads = 1};
+
+  if (n < 1) {
+    fprintf(stderr, "%s\n", error ? error : "no records");
+    return 1;
+  }
+  struct tt_workload any = list[n - 1].workload;
+  any.program = "";
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    struct tt_experience e;
+    struct tt_experience_query q = {.workload = &any,
+                                    .features = all[i].model == TT_MODEL_TREEGRU
+                                                    ? TT_FEATURES_TREE
+                                                    : all[i].features,
+                                    .target = &model,
+                                    .most = 12 * TT_EXPERIENCE_MOST};
+    double start = cpu();
+    if (all[i].features == TT_FEATURES_CONFIG) /* mean nothing elsewhere */
+      continue;
+    if (!tt_experience_load(h, &q, &e, &error)) {
+      fprintf(stderr, "%s\n", error);
+      return 1;
+    }
+    printf("%s: %d records of %d programs, %d unread, %.0f ms\n", all[i].name,
+           e.fit.n, e.fit.ngroups, e.unread, 1e3 * (cpu() - start));
+    evaluate_across(arena, &all[i], &e, list, n);
+    tt_experience_free(&e);
+  }
+  tt_history_close(h);
+  return 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -291,8 +518,10 @@ main(int argc, char **argv)
 
   if (argc == 3)
     status = run(arena, argv[1], argv[2]);
+  else if (argc == 2)
+    status = run_across(arena, argv[1]);
   else
-    fprintf(stderr, "usage: models FILE.te HISTORY.db\n");
+    fprintf(stderr, "usage: models [FILE.te] HISTORY.db\n");
   tt_arena_free(arena);
   return status;
 }

@@ -1,6 +1,7 @@
 # Speed, as ratios within one run; not part of `make check`.
 EXTRA_DIST += bench/README.md bench/run bench/table bench/dnnl.c bench/roof.c \
-	bench/peers/setup $(bench_works)
+	bench/peers/setup $(bench_works) bench/paper/README.md \
+	bench/paper/run bench/paper/summary bench/paper/plot
 bench_works = bench/work/conv_nchw.te bench/work/conv_nhwc.te \
 	bench/work/conv_s8.te bench/work/gemm_u8s8.te \
 	bench/work/winograd23.te bench/work/winograd43.te
@@ -11,6 +12,11 @@ bench_models_SOURCES = bench/models.c
 bench_models_LDADD = tuner/libtuner.a frontend/libfrontend.a \
 	codegen/libcodegen.a schedule/libschedule.a runtime/libruntime.a \
 	ir/libir.a $(XGBOOST_LIBS) $(CBLAS_LIBS) $(SQLITE_LIBS)
+# The studies of the paper: see bench/paper/README.md.  A test runs it.
+check_PROGRAMS += bench/paper/study
+bench_paper_study_SOURCES = bench/paper/study.c bench/paper/study.h \
+	bench/paper/memo.c bench/paper/table.c
+bench_paper_study_LDADD = tuner/libcli.a $(bench_models_LDADD)
 CLEANFILES += $(EXTRA_PROGRAMS) bench/results.tsv
 
 # make bench BENCHFLAGS='--group=resnet-nchw --time=30'

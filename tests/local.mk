@@ -14,7 +14,7 @@ AM_TESTS_ENVIRONMENT = \
 EXTRA_DIST += tests/lib.sh tests/cases $(TAP_TESTS)
 TAP_TESTS = tests/layering.tap tests/golden.tap tests/outputs.tap \
 	tests/examples.tap tests/gpu.tap tests/gpu_host.tap \
-	tests/tune.tap tests/man.tap tests/log.tap
+	tests/tune.tap tests/man.tap tests/log.tap tests/paper.tap
 TESTS += $(TAP_TESTS)
 
 # A process that keeps a history locked, for tune.tap.

@@ -170,7 +170,7 @@ evaluate(const struct made *m, const struct tt_trials *t)
   const char *error;
 
   for (int fold = 0; fold < FOLDS; fold++) {
-    struct tt_cost_model *model = tt_tune_model(&o, &error);
+    struct tt_cost_model *model = tt_tune_model(&o, NULL, &error);
     int n = split(t, fold, rows, labels);
     double start = cpu();
     if (!tt_cost_fit(model, n, t->width, rows, labels, &error) ||
@@ -196,7 +196,7 @@ clock_candidate(const struct made *m, const struct tt_trials *t)
   struct tt_tune_options o = {.model = m->model, .objective = m->objective};
   struct tt_arena *scratch = tt_arena_new();
   const char *error;
-  struct tt_cost_model *model = tt_tune_model(&o, &error);
+  struct tt_cost_model *model = tt_tune_model(&o, NULL, &error);
   float *rows = tt_xmalloc((size_t)TIMED * (size_t)t->width * sizeof *rows);
   float *scores = tt_xmalloc(TIMED * sizeof *scores);
   int *config = tt_xmalloc((size_t)t->space->nknobs * sizeof *config + 1);
@@ -403,7 +403,7 @@ evaluate_fold(const struct made *m, const struct tt_experience *e, int fold,
   float *scores = tt_xmalloc(n * sizeof *scores);
   int *groups = tt_xmalloc((size_t)e->fit.ngroups * sizeof *groups);
   const char *error = NULL;
-  struct tt_cost_model *model = tt_tune_model(&o, &error);
+  struct tt_cost_model *model = tt_tune_model(&o, NULL, &error);
   struct tt_fit f = hold_out(e, fold, rows, labels, groups);
 
   double start = cpu();

@@ -3,6 +3,7 @@
 
 #include "tuner/experience.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +19,7 @@
 #include "tests/fake_tuning.h"
 #include "tests/product.h"
 #include "tuner/history_db.h"
+#include "tuner/random.h"
 #include "tuner/trials.h"
 
 struct bed {
@@ -35,6 +37,7 @@ setup(void **state)
   struct bed *b = calloc(1, sizeof *b);
   const char *error = NULL;
 
+  fake_reset();
   b->arena = tt_arena_new();
   strcpy(b->dir, "/tmp/tt-experience-XXXXXX");
   assert_non_null(mkdtemp(b->dir));
@@ -374,6 +377,154 @@ test_older_file(void **state)
   expect_rows(b, 0, 0, 0);
 }
 
+/* ---- tuning ------------------------------------------------------------ */
+
+/* n records of a product of matrices of 256, measured by the fake. */
+static void
+put_experience(struct bed *b, int n)
+{
+  struct tt_workload w = product_work(b, 256);
+  struct tt_program *p = product(b->arena, 256, product_names);
+  struct tt_space *space = fake_space.open(b->arena, p, &product_target, false);
+  uint64_t random = 1;
+
+  for (int i = 0; i < n;) {
+    int config[5];
+    for (int k = 0; k < 5; k++)
+      config[k] = tt_draw_below(&random, space->knobs[k].n);
+    struct tt_schedule *s = fake_space.schedule(b->arena, space, config);
+    if (s == NULL)
+      continue;
+    put(b, &w, "1.0", tt_schedule_text(b->arena, s),
+        i % 20 == 7 ? TT_OUT_WRONG : TT_OUT_OK, fake_seconds(s));
+    i++;
+  }
+}
+
+/* Tune a product of 128 with a batch; returns the mean logarithm of what its
+ * schedules but the first take. */
+static double
+first_batch(struct bed *b, const struct tt_tune_options *o,
+            struct tt_tuned *out)
+{
+  struct tt_program *p = product(b->arena, 128, product_names);
+  double sum = 0;
+
+  fake_reset();
+  *out = tt_tune(b->arena, p, o);
+  for (int i = 1; i < fake.measured; i++) {
+    struct tt_schedule *s =
+        tt_schedule_of_text(b->arena, p, false, fake.texts[i]);
+    sum += log(fake_seconds(s)) / (fake.measured - 1);
+  }
+  fake_forget();
+  return sum;
+}
+
+static struct tt_tune_options
+tune_options(struct bed *b)
+{
+  struct tt_tune_options o = {.trials = 16,
+                              .seed = 1,
+                              .search = TT_SEARCH_ANNEAL,
+                              .model = TT_MODEL_GBT,
+                              .target = product_target,
+                              .retune = true,
+                              .history = b->history,
+                              .workload = product_work(b, 128),
+                              .measure_ops = &fake_ops,
+                              .space_ops = &fake_space};
+  return o;
+}
+
+/* What was learned of another program makes the first batch better, whatever
+ * the model. */
+static void
+test_first_batch(void **state)
+{
+  struct bed *b = *state;
+  struct tt_tune_options o = tune_options(b);
+  struct tt_tuned with, without;
+
+  put_experience(b, 600);
+  for (int model = TT_MODEL_GBT; model <= TT_MODEL_TREEGRU; model++)
+    for (int a = TT_MEAN; a <= TT_EXPECTED_IMPROVEMENT; a++) {
+      /* A workload of its own each time: nothing is resumed. */
+      o.workload.program = tt_arena_printf(b->arena, "none %d %d", model, a);
+      o.workload.source = NULL;
+      o.model = (enum tt_model)model;
+      o.acquisition = (enum tt_acquisition)a;
+      o.no_transfer = true;
+      double plain = first_batch(b, &o, &without);
+      assert_int_equal(without.learned_records, 0);
+      o.workload.program = tt_arena_printf(b->arena, "some %d %d", model, a);
+      o.no_transfer = false;
+      double learned = first_batch(b, &o, &with);
+      assert_int_equal(with.learned_records, 600);
+      assert_int_equal(with.learned_programs, 1);
+      assert_null(with.warning);
+      if (!(learned < plain - 0.4))
+        fail_msg("model %d, acquisition %d: %g, without %g", model, a, learned,
+                 plain);
+    }
+}
+
+/* When nothing is transferred. */
+static void
+test_no_transfer(void **state)
+{
+  struct bed *b = *state;
+  struct tt_tune_options o = tune_options(b);
+  struct tt_tuned t;
+
+  put_experience(b, TT_EXPERIENCE_LEAST - 1);
+  first_batch(b, &o, &t);
+  assert_int_equal(t.learned_records, 0);
+  put_experience(b, 1);
+  first_batch(b, &o, &t);
+  assert_int_equal(t.learned_records, TT_EXPERIENCE_LEAST);
+  o.features = TT_FEATURES_CONFIG;
+  first_batch(b, &o, &t);
+  assert_int_equal(t.learned_records, 0);
+  o = tune_options(b);
+  o.search = TT_SEARCH_RANDOM;
+  first_batch(b, &o, &t);
+  assert_int_equal(t.learned_records, 0);
+  o = tune_options(b);
+  o.model = TT_MODEL_NONE;
+  first_batch(b, &o, &t);
+  assert_int_equal(t.learned_records, 0);
+  o = tune_options(b);
+  o.workload.compiler = "cc -O3";
+  first_batch(b, &o, &t);
+  assert_int_equal(t.learned_records, 0);
+  o.transfer_any = true;
+  first_batch(b, &o, &t);
+  assert_true(t.learned_records >= TT_EXPERIENCE_LEAST);
+  assert_null(t.warning);
+}
+
+/* A history whose records of other programs cannot be read is no reason not to
+ * tune. */
+static void
+test_unreadable_experience(void **state)
+{
+  struct bed *b = *state;
+  struct tt_tune_options o = tune_options(b);
+  struct tt_tuned t;
+
+  put_experience(b, 600);
+  o.workload.source = NULL;
+  assert_int_equal(sqlite3_exec(b->history->db,
+                                "ALTER TABLE sources RENAME TO lost", 0, 0, 0),
+                   SQLITE_OK);
+  first_batch(b, &o, &t);
+  assert_int_equal(t.status, TT_TUNED);
+  assert_int_equal(t.learned_records, 0);
+  assert_non_null(t.warning);
+  assert_non_null(strstr(t.warning, "nothing was learned from other programs"));
+}
+
 int
 main(void)
 {
@@ -388,6 +539,10 @@ main(void)
       cmocka_unit_test_setup_teardown(test_versions_and_limit, setup, teardown),
       cmocka_unit_test_setup_teardown(test_lost_programs, setup, teardown),
       cmocka_unit_test_setup_teardown(test_older_file, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_first_batch, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_no_transfer, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_unreadable_experience, setup,
+                                      teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -472,6 +472,83 @@ test_acquisition(void **state)
   assert_true(fabs((double)s[2] - log(0.24197072 - 0.15865525)) < 1e-4);
 }
 
+/* ---- transfer ---------------------------------------------------------- */
+
+/* A local model that says nothing and keeps the base that it is given. */
+struct listener {
+  struct tt_cost_model base;
+  float *seen; /* the test's */
+};
+
+static bool
+listener_fit(struct tt_cost_model *m, const struct tt_fit *f,
+             const char **error)
+{
+  (void)error;
+  assert_non_null(f->base);
+  memcpy(((struct listener *)m)->seen, f->base, (size_t)f->n * sizeof *f->base);
+  return true;
+}
+
+static bool
+listener_predict(struct tt_cost_model *m, int n, int width, const float *rows,
+                 float *scores, const char **error)
+{
+  (void)m, (void)width, (void)rows, (void)error;
+  memset(scores, 0, (size_t)n * sizeof *scores);
+  return true;
+}
+
+static struct tt_cost_model *
+listener(float *seen)
+{
+  static const struct tt_cost_ops ops = {"listener", listener_fit,
+                                         listener_predict, fixed_free};
+  struct listener *l = tt_xmalloc(sizeof *l);
+
+  *l = (struct listener){{&ops}, seen};
+  return &l->base;
+}
+
+/* The weight that the global model has after n trials that it orders right,
+ * save for those of a number divisible by `wrong`, which are turned over. */
+static float
+weight_of(int n, int wrong)
+{
+  float rows[256], labels[256], seen[256] = {0}, score = 0;
+  struct tt_cost_model *global = fixed_model(0);
+  struct tt_cost_model *m = tt_transfer_new(global, listener(seen));
+  const char *error = NULL;
+
+  for (int i = 0; i < n; i++) {
+    rows[i] = (float)(i + 1);
+    labels[i] = (float)(i % wrong == 0 ? n - i : i + 1) / (float)(n + 1);
+  }
+  rows[255] = 1;
+  if (n > 0)
+    assert_true(tt_cost_fit(m, n, 1, rows, labels, &error));
+  assert_true(m->ops->predict(m, 1, 1, rows + 255, &score, &error));
+  for (int i = 0; i < n; i++)
+    assert_true(seen[i] == score * rows[i]);
+  m->ops->free(m);
+  global->ops->free(global);
+  return score;
+}
+
+/* Its weight halves with every 64 trials; it has none where its order is not
+ * that of the trials. */
+static void
+test_transfer(void **state)
+{
+  (void)state;
+  assert_true(weight_of(0, 1000) == 1);
+  assert_true(fabsf(weight_of(64, 1000) - 0.5f) < 1e-3f);
+  assert_true(fabsf(weight_of(128, 1000) - 0.25f) < 1e-3f);
+  assert_true(weight_of(64, 1) == 0);
+  assert_true(weight_of(64, 2) < 0.4f);
+  assert_true(weight_of(7, 1) > 0.9f); /* too few to judge by */
+}
+
 /* ---- odd data ---------------------------------------------------------- */
 
 static void
@@ -549,6 +626,10 @@ test_odd_data(void **state)
                                         tt_treegru_new(TT_RANK, 1, &error)};
     check_odd(tt_ensemble_new((enum tt_acquisition)a, 2, members, 1));
   }
+  struct tt_cost_model *global = tt_treegru_new(TT_RANK, 1, &error);
+  check_odd(tt_transfer_new(global, tt_gbt_new(TT_RANK, 1, 1, &error)));
+  check_odd(tt_transfer_new(global, tt_treegru_new(TT_RANK, 1, &error)));
+  global->ops->free(global);
 }
 
 int
@@ -563,6 +644,7 @@ main(void)
       cmocka_unit_test(test_treegru_batches),
       cmocka_unit_test(test_same_seed_same_scores),
       cmocka_unit_test(test_acquisition),
+      cmocka_unit_test(test_transfer),
       cmocka_unit_test(test_other_width),
       cmocka_unit_test(test_odd_data),
   };

@@ -187,6 +187,15 @@ read_group(struct loader *l, const struct tt_program *p, const struct group *g,
 }
 
 static bool
+is_known(const struct loader *l, const char *hash)
+{
+  for (int i = 0; i < l->hashes.n; i++)
+    if (strcmp(l->hashes.items[i], hash) == 0)
+      return true;
+  return false;
+}
+
+static bool
 read_groups(struct loader *l, const char **error)
 {
   int most = quota(l), before;
@@ -209,6 +218,7 @@ read_groups(struct loader *l, const char **error)
       return false;
     if (f->n == before)
       continue;
+    l->out->nprograms += !is_known(l, g->hash);
     TT_PUSH(l->sizes, f->n - before);
     TT_PUSH(l->hashes, g->hash);
   }

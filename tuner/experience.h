@@ -27,6 +27,7 @@ struct tt_experience {
                         workload; base is NULL */
   struct tt_arena *arena;
   const char *const *programs; /* of each group: the hash */
+  int nprograms;               /* different ones */
   int unread; /* records that mean no schedule of their program now, and
                  programs whose source is gone or means another one */
 };

@@ -170,6 +170,8 @@ tune_options(const struct tt_job *job, struct tt_history *history,
       .target = job->model,
       .strict_fp = o->strict_fp,
       .retune = o->retune,
+      .no_transfer = o->no_transfer,
+      .transfer_any = o->transfer_any,
       .measure = {.cc = o->cc,
                   .cflags = trial_flags(job),
                   .jobs = job->cpus,
@@ -192,6 +194,10 @@ tune_status(struct tt_job *job)
   job->schedule = t->schedule;
   if (t->warning)
     tt_warn(t->warning);
+  if (t->learned_records > 0)
+    tt_detail(job, "transfer",
+              tt_arena_printf(job->arena, "%d records of %d programs",
+                              t->learned_records, t->learned_programs));
   switch (t->status) {
   case TT_TUNED:
   case TT_REUSED:

@@ -19,7 +19,7 @@ tcc_tune_LDADD = tuner/libcli.a tuner/libtuner.a frontend/libfrontend.a \
 noinst_LIBRARIES += tuner/libtuner.a
 tuner_libtuner_a_CPPFLAGS = $(AM_CPPFLAGS) $(SQLITE_CFLAGS)
 tuner_libtuner_a_SOURCES = \
-	tuner/model.h tuner/model.c tuner/gbt.c tuner/ensemble.c tuner/random.h \
+	tuner/model.h tuner/model.c tuner/gbt.c tuner/ensemble.c tuner/transfer.c tuner/random.h \
 	tuner/treegru.h tuner/treegru.c tuner/treenet.c tuner/models.c \
 	tuner/history.h tuner/history_db.h tuner/history.c \
 	tuner/history_admin.c tuner/history_json.c tuner/hash.c \

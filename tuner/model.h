@@ -76,4 +76,10 @@ struct tt_cost_model *tt_ensemble_new(enum tt_acquisition, int n,
                                       struct tt_cost_model *const *members,
                                       uint64_t seed);
 
+/* weight * global + local: the global model stays the caller's, is fitted
+ * already and outlives this one, which takes the local one over.  Before the
+ * first fit the weight is 1. */
+struct tt_cost_model *tt_transfer_new(struct tt_cost_model *global,
+                                      struct tt_cost_model *local);
+
 #endif

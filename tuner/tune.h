@@ -49,7 +49,7 @@ struct tt_space_ops {
 extern const struct tt_measure_ops tt_real_measure;
 extern const struct tt_space_ops tt_derived_space;
 
-/* The search is a function of the seed, of the records resumed and of the
+/* The search is a function of the seed, of the history's records and of the
  * times measured.  Budgets: the loop ends when the first of them is spent.
  * Records of an earlier run that did not finish count as trials; with
  * `retune` they are only learned from.  The time includes the building of the
@@ -67,8 +67,10 @@ struct tt_tune_options {
   struct tt_search_params params;  /* chains 0: tt_search_defaults */
   struct tt_target_model target;
   bool strict_fp;
-  bool retune; /* do not reuse a finished record (which is reused
-                  whatever its budget was) but search on from it */
+  bool retune;       /* do not reuse a finished record (which is reused
+                        whatever its budget was) but search on from it */
+  bool no_transfer;  /* learn nothing from other programs of the history */
+  bool transfer_any; /* nor only from those of this target and compiler */
   struct tt_measure_options measure;
   struct tt_history *history; /* NULL: none */
   struct tt_workload workload;
@@ -96,15 +98,24 @@ struct tt_tuned {
   double seconds, plain_seconds, max_error;
   bool checked; /* its result was compared with the reference */
   struct tt_progress final;
+  int learned_records, learned_programs; /* of other programs; 0: nothing was
+                                            transferred */
   const char *error;   /* owned by the arena; NULL: nothing to say */
   const char *warning; /* history could not be written, ...; or NULL */
 };
 
-/* models.c: the representation that the options' model has, and a new model;
- * NULL: none is wanted, or it cannot be had (*error). */
+/* models.c: the representation that the options' model has, and a new model,
+ * beside a global one if there is one; NULL: none is wanted, or it cannot be
+ * had (*error). */
 enum tt_features_kind tt_tune_features(const struct tt_tune_options *);
 struct tt_cost_model *tt_tune_model(const struct tt_tune_options *,
+                                    struct tt_cost_model *global,
                                     const char **error);
+/* A model of the records of other programs; NULL: transfer is not wanted or
+ * not possible, there are too few records, or *error.  What it was fitted to
+ * is said in *out. */
+struct tt_cost_model *tt_tune_global(const struct tt_tune_options *,
+                                     struct tt_tuned *out, const char **error);
 
 struct tt_tuned tt_tune(struct tt_arena *, const struct tt_program *,
                         const struct tt_tune_options *);

@@ -334,6 +334,8 @@ tt_run_free(struct tt_run *r)
   tt_searcher_free(r->searcher);
   if (r->model != NULL)
     r->model->ops->free(r->model);
+  if (r->global != NULL)
+    r->global->ops->free(r->global);
   tt_trials_free(&r->trials);
   tt_recorder_free(&r->recorder);
   tt_arena_free(r->batch);

@@ -33,7 +33,7 @@ struct tt_run {
   struct tt_arena *batch; /* schedules being measured */
   struct tt_space *space;
   struct tt_measurer *measurer;
-  struct tt_cost_model *model;
+  struct tt_cost_model *model, *global; /* global: a part of `model` */
   struct tt_searcher *searcher;
   struct tt_trials trials;
   struct tt_tuned *out;

@@ -68,6 +68,22 @@ limit_copies(struct tt_run *r)
     r->most_copies = MAX_COPIES;
 }
 
+static void
+open_models(struct tt_run *r)
+{
+  const char *error = NULL;
+
+  if (r->o->search == TT_SEARCH_RANDOM)
+    return;
+  r->global = tt_tune_global(r->o, r->out, &error);
+  if (error != NULL)
+    tt_run_warn(r, "nothing was learned from other programs: the history %s",
+                error);
+  r->model = tt_tune_model(r->o, r->global, &error);
+  if (r->model == NULL && error != NULL)
+    tt_run_warn(r, "searching without a cost model: %s", error);
+}
+
 void
 tt_run_open_search(struct tt_run *r)
 {
@@ -83,7 +99,6 @@ tt_run_open_search(struct tt_run *r)
                                   .features = space_features,
                                   .fresh = tt_run_fresh,
                                   .ctx = r};
-  const char *error = NULL;
 
   limit_copies(r);
   for (size_t i = 0; i < n; i++) {
@@ -97,10 +112,7 @@ tt_run_open_search(struct tt_run *r)
   for (int i = 0; i < r->trials.n; i++)
     if (r->trials.items[i].config != NULL)
       tt_searcher_know(r->searcher, r->trials.items[i].config);
-  if (r->o->search != TT_SEARCH_RANDOM)
-    r->model = tt_tune_model(r->o, &error);
-  if (r->model == NULL && error != NULL)
-    tt_run_warn(r, "searching without a cost model: %s", error);
+  open_models(r);
 }
 
 /* The configurations of the best trials, best first. */
@@ -138,19 +150,7 @@ tt_run_learn(struct tt_run *r)
     drop_model(r, error);
 }
 
-/* Before anything is known: half of the batch around the default schedule,
- * half anywhere. */
-static void
-propose_first(struct tt_run *r, int n, int *out)
-{
-  const int *initial = tt_run_initial(r);
-  const char *error = NULL;
-  int got;
-
-  got = tt_search_anneal(r->searcher, NULL, 1, initial, n / 2, out, &error);
-  tt_search_random(r->searcher, n - got, out);
-}
-
+/* Where nothing was measured the search begins at the default schedule. */
 static void
 propose_by_model(struct tt_run *r, int n, int *out)
 {
@@ -159,6 +159,10 @@ propose_by_model(struct tt_run *r, int n, int *out)
   const char *error = NULL;
 
   nseeds = best_configs(r, seeds);
+  if (nseeds == 0) {
+    memcpy(seeds, tt_run_initial(r), (size_t)r->space->nknobs * sizeof *seeds);
+    nseeds = 1;
+  }
   got = r->o->search == TT_SEARCH_GENETIC
             ? tt_search_genetic(r->searcher, r->model, nseeds, seeds, n, out,
                                 &error)
@@ -169,6 +173,22 @@ propose_by_model(struct tt_run *r, int n, int *out)
     tt_search_random(r->searcher, n, out);
   }
   free(seeds);
+}
+
+/* Before anything was measured: half of the batch around the default schedule,
+ * or three quarters of it as other programs taught; the rest anywhere. */
+static void
+propose_first(struct tt_run *r, int n, int *out)
+{
+  const char *error = NULL;
+  int before = r->nbatch;
+
+  if (r->global != NULL && r->model != NULL)
+    propose_by_model(r, n - n / 4, out);
+  else
+    tt_search_anneal(r->searcher, NULL, 1, tt_run_initial(r), n / 2, out,
+                     &error);
+  tt_search_random(r->searcher, n - (r->nbatch - before), out);
 }
 
 /* Fill the batch with up to n more schedules: tt_run_fresh() puts them there,

@@ -207,7 +207,7 @@ table_search(const struct sample *sample, const struct tt_tune_options *o,
   int *sizes;
   bool *ordered, ok = true;
 
-  s.model = tt_tune_model(o, error);
+  s.model = tt_tune_model(o, NULL, error);
   if (s.model == NULL)
     return false;
   s.seen = sample->trials;

@@ -196,8 +196,9 @@ tune_status(struct tt_job *job)
     tt_warn(t->warning);
   if (t->learned_records > 0)
     tt_detail(job, "transfer",
-              tt_arena_printf(job->arena, "%d records of %d programs",
-                              t->learned_records, t->learned_programs));
+              tt_arena_printf(job->arena, "%d records of %d program%s",
+                              t->learned_records, t->learned_programs,
+                              t->learned_programs == 1 ? "" : "s"));
   switch (t->status) {
   case TT_TUNED:
   case TT_REUSED:

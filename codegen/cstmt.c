@@ -166,7 +166,9 @@ declare(struct cprinter *c, int n, const struct tt_tensor **used)
       tt_sb_printf(&sb, "%s%s%s", sb.len ? ", " : "",
                    tt_names_of(c->names, used[j]),
                    !risky              ? ""
-                   : used[j]->ndim > 0 ? " = {0}"
+                   : used[j]->ndim > 0 &&
+                           c->dialect->style != TT_OPENCL_VECTORS
+                       ? " = {0}"
                                        : " = 0");
       not_pending(c, used[j]);
     }
@@ -306,6 +308,9 @@ static const char *
 stored_value(struct cprinter *c, const struct tt_tensor *t,
              const struct tt_expr *v)
 {
+  bool moved = c->dialect->style == TT_CUDA_VECTORS && v->type.lanes > 1;
+  if (moved)
+    return tt_c_expr(c, v, PREC_ANY);
   if (tt_c_is_half(t->dtype) && !tt_is_register(t) && v->type.lanes > 1)
     return tt_c_half_stored(c, v);
   if (t->dtype == TT_BF16 && !tt_is_register(t))
@@ -329,12 +334,18 @@ print_store(struct cprinter *c, const struct tt_stmt *s)
   const struct tt_expr *rest;
   const struct tt_tensor *t = s->tensor;
   const char *left = tt_c_access(c, t, s->nidx, s->idx, true);
+  bool opencl = c->dialect->style == TT_OPENCL_VECTORS;
   if (tt_is_register(t) && is_pending(c, t)) {
     const char *qualifier = find_pending(c, t).once ? "const " : "";
     not_pending(c, t);
     const char *value =
-        is_zero_vector(s->value) ? "{0}" : stored_value(c, t, s->value);
+        !is_zero_vector(s->value) ? stored_value(c, t, s->value)
+        : opencl                  ? "0"
+                                  : "{0}";
     tt_c_line(c, "%s%s %s = %s;", qualifier, variable_type(c, t), left, value);
+  } else if (opencl && !tt_is_register(t) && s->value->type.lanes > 1) {
+    tt_c_line(c, "vstore%d(%s, 0, %s);", s->value->type.lanes,
+              stored_value(c, t, s->value), left);
   } else if (s->nidx > 0 && !tt_is_register(t) &&
              tt_c_is_part(s->value->type.lanes)) {
     tt_c_line(c, "%s;",

@@ -121,8 +121,8 @@ static const char *
 plain(struct cprinter *c, const char *text, enum tt_dtype to, int lanes)
 {
   if (c->dialect->style == TT_OPENCL_VECTORS)
-    return tt_arena_printf(c->arena, "convert_%s(%s)", tt_c_vector(c, to, lanes),
-                           text);
+    return tt_arena_printf(c->arena, "convert_%s(%s)",
+                           tt_c_vector(c, to, lanes), text);
   return tt_arena_printf(c->arena, "__builtin_convertvector(%s, %s)", text,
                          tt_c_vector(c, to, lanes));
 }

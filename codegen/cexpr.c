@@ -643,7 +643,8 @@ tt_c_access(struct cprinter *c, const struct tt_tensor *t, int n,
   }
   if (t->ndim == 0 && (t->role == TT_LOCAL || t->role == TT_CONST))
     return tt_arena_printf(c->arena, "%s[0]", name);
-  if (lanes > 1 && stride != 1 && !c->options->gpu && shuffles(t->dtype, lanes, stride))
+  if (lanes > 1 && stride != 1 && !c->options->gpu &&
+      shuffles(t->dtype, lanes, stride))
     return spread(c, t, n, idx, lanes, stride);
   if (lanes > 1 && stride != 1)
     return gather(c, t, n, idx, lanes, stride);

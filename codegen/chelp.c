@@ -375,8 +375,7 @@ tt_c_fixed_helper(struct cprinter *c, const struct tt_expr *e)
   bool product = e->fn == TT_FN_SQRDMULH;
   int lanes = e->type.lanes;
   if (e->kind != TT_CALL || (!product && e->fn != TT_FN_RDIVP2) ||
-      e->args[1]->type.dtype != TT_I32 ||
-      c->dialect->style != TT_GNU_VECTORS)
+      e->args[1]->type.dtype != TT_I32 || c->dialect->style != TT_GNU_VECTORS)
     return NULL;
   const char *types[] = {tt_c_vector(c, TT_I32, lanes),
                          tt_c_vector(c, TT_U32, lanes),
@@ -475,8 +474,7 @@ lane_function(struct cprinter *c, const char *name, const struct tt_expr *e,
               int n, const char *const *types, const char *value)
 {
   const char *result = tt_c_vector(c, e->type.dtype, e->type.lanes);
-  const char *b =
-      n > 1 ? tt_arena_printf(c->arena, ", %s tt_b", types[1]) : "";
+  const char *b = n > 1 ? tt_arena_printf(c->arena, ", %s tt_b", types[1]) : "";
   return tt_c_add_helper(
       c, name,
       tt_arena_printf(c->arena,
@@ -490,8 +488,8 @@ lane_function(struct cprinter *c, const char *name, const struct tt_expr *e,
 const char *
 tt_c_opencl_math(struct cprinter *c, const struct tt_expr *e)
 {
-  bool wide = tt_dtype_is_float(e->type.dtype) &&
-              tt_dtype_bytes(e->type.dtype) >= 4;
+  bool wide =
+      tt_dtype_is_float(e->type.dtype) && tt_dtype_bytes(e->type.dtype) >= 4;
   if (c->dialect->style != TT_OPENCL_VECTORS || e->kind != TT_CALL || !wide)
     return NULL;
   if (e->fn == TT_FN_ABS)

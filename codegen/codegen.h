@@ -21,8 +21,8 @@ struct tt_codegen_options {
    * workspace; the sizes of the last two are in tt_code_sizes.  Static names
    * then carry NAME, so that a file can hold several kernels. */
   bool entry;
-  bool naive;       /* the loops as they stand, as a person would write them:
-                       what others are measured against */
+  bool naive; /* the loops as they stand, as a person would write them:
+                 what others are measured against */
   /* For a GPU's languages: vectors have at most 16 lanes, all of them used,
    * and no 16-bit floats; with `moves` they only carry what 16-byte loads and
    * stores move, arithmetic is scalar. */

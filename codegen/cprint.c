@@ -14,7 +14,7 @@
 
 static const struct dialect gnu_c = {"ptrdiff_t",     "restrict",     true,
                                      "static inline", "static const", "f",
-                                   TT_GNU_VECTORS};
+                                     TT_GNU_VECTORS};
 const struct dialect tt_plain_c = {"ptrdiff_t",     "restrict",     false,
                                    "static inline", "static const", "f",
                                    TT_GNU_VECTORS};

@@ -302,6 +302,8 @@ void tt_gpu_before(struct cprinter *, const struct tt_stmt *);
 /* Declares a local that is each thread's own where threads are loops further
  * in; false: it is a local like any other. */
 bool tt_gpu_private(struct cprinter *, const struct tt_tensor *);
+/* Is the compiler told to unroll the loop? */
+bool tt_gpu_unrolls(const struct cprinter *, const struct tt_stmt *);
 /* A loop over blocks or threads. */
 void tt_gpu_loop(struct cprinter *, const struct tt_stmt *);
 

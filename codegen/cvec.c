@@ -195,9 +195,8 @@ mask(struct cprinter *c, const struct tt_expr *e, int bytes, int prec)
     const char *bit =
         tt_arena_printf(c->arena, "-%s", tt_c_expr(c, e->a, PREC_PRIMARY));
     if (is_opencl(c))
-      return tt_arena_printf(
-          c->arena, "((%s)(%s))", tt_c_vector(c, t, lanes),
-          cast(c, tt_c_storage(t), bit, PREC_UNARY));
+      return tt_arena_printf(c->arena, "((%s)(%s))", tt_c_vector(c, t, lanes),
+                             cast(c, tt_c_storage(t), bit, PREC_UNARY));
     text = tt_arena_printf(c->arena, "(%s){0}", tt_c_vector(c, t, lanes));
     return tt_c_infix(c, TT_SUB, cast(c, tt_c_storage(t), bit, PREC_UNARY),
                       text, prec);

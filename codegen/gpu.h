@@ -14,7 +14,7 @@
 
 enum {
   TT_GPU_DIMS = 3,
-  TT_GPU_THREADS = 256, /* of a block where a schedule says nothing */
+  TT_GPU_THREADS = 256,    /* of a block where a schedule says nothing */
   TT_GPU_SHARED = 48 << 10 /* bytes that the threads of a block may share */
 };
 

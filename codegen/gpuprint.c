@@ -196,6 +196,31 @@ tt_gpu_private(struct cprinter *c, const struct tt_tensor *t)
   return true;
 }
 
+struct weight {
+  int stores;
+  bool loops;
+};
+
+static void
+weigh(void *ctx, const struct tt_stmt *s)
+{
+  struct weight *w = ctx;
+  w->stores += s->kind == TT_STORE;
+  w->loops |= s->kind == TT_FOR;
+}
+
+/* Short innermost loops: what is loaded for the next iterations is on its way
+ * while one computes. */
+bool
+tt_gpu_unrolls(const struct cprinter *c, const struct tt_stmt *s)
+{
+  struct weight w = {0};
+  if (c->dialect->style != TT_CUDA_VECTORS || s->var->extent > 16)
+    return false;
+  tt_walk(s->body, weigh, &w);
+  return !w.loops && w.stores * s->var->extent <= 2048;
+}
+
 /* Loops directly inside one another are one condition, of those blocks or
  * threads that have an iteration. */
 void
@@ -312,9 +337,8 @@ add_param(struct file *f, struct params *p, const char *type, const char *name,
                f->g.language->global, type, restrict_, *restrict_ ? " " : "",
                name);
   if (f->g.language->assume)
-    tt_sb_printf(&p->assume,
-                 "  %s = (%s *)__builtin_assume_aligned(%s, 16);\n", name, type,
-                 name);
+    tt_sb_printf(&p->assume, "  %s = (%s *)__builtin_assume_aligned(%s, 16);\n",
+                 name, type, name);
   TT_PUSH(p->args, arg);
 }
 

@@ -71,7 +71,8 @@ strides(struct pass *p, const struct chain *c, const struct tt_tensor *t, int n,
   for (int i = 0; i < n; i++)
     if (idx[i]->type.lanes > 1)
       return false;
-  const struct tt_expr *base = tt_access_base(p->arena, t, n, idx);
+  const struct tt_expr *base =
+      tt_simplify(p->arena, tt_access_base(p->arena, t, n, idx), NULL);
   for (int i = 0; i < c->n; i++)
     if (!tt_affine_coef(p->arena, base, c->var[i], &stride[i]))
       return false;
@@ -143,6 +144,19 @@ put_values(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
   return tt_expr_subst(ar, e, v->n, v->vars, v->value);
 }
 
+/* What is stored under a condition, as a statement under it: then the load
+ * may be a vector. */
+static stmt
+choose(struct pass *p, stmt s)
+{
+  struct tt_arena *ar = p->arena;
+  if (s->kind != TT_STORE || s->value->kind != TT_SELECT)
+    return s;
+  stmt a = tt_store(ar, s->tensor, s->nidx, s->idx, s->value->a);
+  stmt b = tt_store(ar, s->tensor, s->nidx, s->idx, s->value->b);
+  return tt_if(ar, s->value->c, choose(p, a), choose(p, b));
+}
+
 /* The body for the run of points number `at` of the chain, counted through. */
 static stmt
 at_point(struct pass *p, const struct chain *c, const struct tt_expr *at)
@@ -163,6 +177,8 @@ at_point(struct pass *p, const struct chain *c, const struct tt_expr *at)
     *last = tt_iadd(ar, tt_imul(ar, *last, c->run), tt_var_ref(ar, in_run));
   }
   stmt s = tt_stmt_map_exprs(ar, c->body, put_values, &v);
+  if (in_run)
+    s = choose(p, s);
   if (in_run)
     s = tt_for(ar, c->vector ? TT_VECTOR : TT_UNROLL,
                c->vector ? (int)c->run : 0, in_run, s);

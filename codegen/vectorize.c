@@ -185,8 +185,8 @@ scattered_copy(const struct vec *v, const struct piece *p,
 {
   enum tt_dtype t = s->tensor->dtype;
   const struct tt_expr *guard = NULL, *load = s->value;
-  bool sides = load->tensor->role != TT_LOCAL &&
-               s->tensor->role == TT_LOCAL && s->tensor->scope == TT_SHARED;
+  bool sides = load->tensor->role != TT_LOCAL && s->tensor->role == TT_LOCAL &&
+               s->tensor->scope == TT_SHARED;
   if (!sides || tt_dtype_bytes(t) < 4)
     return NULL;
   load = tt_vec_expr(v, p, load, &guard);

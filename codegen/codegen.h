@@ -93,7 +93,7 @@ const char *tt_codegen_gpu(struct tt_arena *, const struct tt_nest *,
                            struct tt_gpu_code *, struct tt_sb *out);
 /* The kernels' loop nests after the passes, for --dump=loops. */
 const char *tt_codegen_gpu_loops(struct tt_arena *, const struct tt_nest *,
-                                 struct tt_sb *out);
+                                 enum tt_gpu_language, struct tt_sb *out);
 /* --header, for TT_CUDA and TT_OPENCL: sizes and order of arguments; for
  * OpenCL, with NAME_WITH_LAUNCH defined, functions that launch. */
 void tt_codegen_gpu_header(struct tt_arena *, const struct tt_program *,

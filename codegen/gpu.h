@@ -46,6 +46,8 @@ const struct tt_stmt *tt_gpu_complete(struct pass *, const struct gpu_kernel *);
 /* Bytes that the threads of a block share. */
 int64_t tt_gpu_shared(const struct tt_stmt *);
 
+/* What code generation does for a language. */
+struct tt_codegen_options tt_gpu_options(enum tt_gpu_language);
 /* The kernels of a statement after the passes, complete and within limits;
  * NULL: none.  Returns an error or NULL. */
 const char *tt_gpu_make(struct pass *, const struct tt_stmt *,

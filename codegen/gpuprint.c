@@ -13,11 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  ALIGN = 256,
-  WIDEST = 64, /* bytes of a vector of OpenCL C */
-  MOVED = 16   /* bytes that a thread moves at once, in CUDA C */
-};
+enum { ALIGN = 256 };
 
 /* How a language says what the others say otherwise. */
 struct language {
@@ -779,13 +775,8 @@ tt_codegen_gpu(struct tt_arena *arena, const struct tt_nest *nest,
                enum tt_gpu_language language, const char *name,
                struct tt_gpu_code *code, struct tt_sb *out)
 {
-  bool wide = language == TT_OPENCL || language == TT_GPU_C_WIDE;
   bool plain_c = language == TT_GPU_C || language == TT_GPU_C_WIDE;
-  struct tt_codegen_options o = {.c99 = true,
-                                 .workspace = TT_WS_ARG,
-                                 .vector_bytes = wide ? WIDEST : MOVED,
-                                 .gpu = true,
-                                 .moves = !wide};
+  struct tt_codegen_options o = tt_gpu_options(language);
   struct pass p = {.arena = arena, .options = &o, .nextvar = tt_next_var(nest)};
   struct file f = {.pass = &p, .nest = nest};
   struct gpu_nest body, prepare;
@@ -800,7 +791,6 @@ tt_codegen_gpu(struct tt_arena *arena, const struct tt_nest *nest,
   f.g.language = language == TT_CUDA     ? &cuda
                  : language == TT_OPENCL ? &opencl
                                          : &plain;
-  o.entry = plain_c; /* (helpers are named for a file of many) */
   f.c = (struct cprinter){.arena = arena,
                           .options = &o,
                           .dialect = &f.g.language->dialect,

@@ -107,9 +107,12 @@ find_harm(void *ctx, const struct tt_expr *e)
 /* Can a value be computed for points that are none of the stage's: is all
  * that it reads, copies with padded tails above all, there for them, too? */
 static bool
-is_harmless(const struct tt_expr *value)
+is_harmless(const struct tt_inst *in, const struct tt_expr *value)
 {
   bool harm = false;
+  for (int c = 0; c < in->ss->ncaches;
+       c++) /* copied as far as they are there */
+    harm |= in->cache[c] && !in->ss->caches[c].nlayout;
   tt_expr_visit(value, find_harm, &harm);
   return !harm;
 }
@@ -139,8 +142,8 @@ tt_lw_update(struct tt_inst *in)
   stmt store = tt_store(ar, t, n, idx, value);
   for (int i = known.n - 1; i >= 0; i--)
     store = tt_if(ar, known.cond[i], store, NULL);
-  return in->acc && is_harmless(value) ? tt_lw_padded(in, store)
-                                       : tt_lw_guarded(in, store);
+  return in->acc && is_harmless(in, value) ? tt_lw_padded(in, store)
+                                           : tt_lw_guarded(in, store);
 }
 
 /* What a nest over the remaining spatial loops does. */

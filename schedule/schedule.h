@@ -227,9 +227,11 @@ struct tt_schedule *tt_space_schedule(struct tt_arena *,
 /* The configuration of the default schedule (--trials=0). */
 void tt_space_default(const struct tt_space *, int *config);
 
-/* The default schedule for GPUs. */
+/* The default schedule for GPUs: with tiles (whose code may exceed a limit of
+ * GPUs) or without. */
 struct tt_schedule *tt_gpu_schedule(struct tt_arena *,
-                                    const struct tt_program *, bool strict_fp);
+                                    const struct tt_program *, bool strict_fp,
+                                    bool tiles);
 
 /* ---- the space of a block with open choices (choices.c) ---------------- */
 

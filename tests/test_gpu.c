@@ -217,7 +217,7 @@ make_case(struct tt_arena *ar, struct pair *p, struct exec_case *c)
   const char *error = NULL;
   p->program = tt_random_program(ar, p->seed);
   p->schedule = p->seed % 3 == 0
-                    ? tt_gpu_schedule(ar, p->program, false)
+                    ? tt_gpu_schedule(ar, p->program, false, p->seed % 2)
                     : tt_random_schedule(ar, p->program, 7 * p->seed + 5,
                                          4 + (int)(p->seed % 30), false);
   if (!tt_schedule_lower(ar, p->schedule, &p->nest, &error))

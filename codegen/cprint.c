@@ -13,11 +13,9 @@
 #include <string.h>
 
 static const struct dialect gnu_c = {"ptrdiff_t",     "restrict",     true,
-                                     "static inline", "static const", "f",
-                                     TT_GNU_VECTORS};
+                                     "static inline", "static const", "f"};
 const struct dialect tt_plain_c = {"ptrdiff_t",     "restrict",     false,
-                                   "static inline", "static const", "f",
-                                   TT_GNU_VECTORS};
+                                   "static inline", "static const", "f"};
 
 bool
 tt_has_weights(const struct tt_program *p)

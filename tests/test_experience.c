@@ -438,7 +438,7 @@ tune_options(struct bed *b)
 }
 
 /* What was learned of another program makes the first batch better, whatever
- * the model. */
+ * the model and the search. */
 static void
 test_first_batch(void **state)
 {
@@ -453,6 +453,7 @@ test_first_batch(void **state)
       o.workload.program = tt_arena_printf(b->arena, "none %d %d", model, a);
       o.workload.source = NULL;
       o.model = (enum tt_model)model;
+      o.search = a == TT_MEAN ? TT_SEARCH_ANNEAL : TT_SEARCH_GENETIC;
       o.acquisition = (enum tt_acquisition)a;
       o.no_transfer = true;
       double plain = first_batch(b, &o, &without);

@@ -533,6 +533,7 @@ tt_builder_take(struct tt_builder *b, struct tt_built *out)
   memset(out, 0, sizeof *out);
   out->id = j->id;
   out->seconds = p->seconds;
+  out->cpu_seconds = p->cpu_seconds;
   memcpy(out->object, j->object, sizeof out->object);
   if (p->timed_out) {
     out->status = TT_BUILD_TIMEOUT;

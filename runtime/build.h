@@ -35,7 +35,7 @@ enum tt_build_status {
 struct tt_built {
   int id;
   enum tt_build_status status;
-  double seconds;
+  double seconds, cpu_seconds;
   char object[32]; /* file name within the directory */
   char *message;   /* first line of the error, to be freed; NULL if built */
 };

@@ -353,6 +353,30 @@ test_finalists_are_not_built_again(void **state)
   assert_int_equal(leftovers(b), 0);
 }
 
+/* More code than twice that of the fastest, and more than a good deal. */
+static void
+test_too_much_code_is_not_built(void **state)
+{
+  struct bed *b = *state;
+  struct matmul m = matmul(b->arena, TT_F32, 48, TT_INPUT);
+  struct tt_measure_options o = options();
+  struct tt_measurer *me = measurer(m.p, &o);
+  struct tt_schedule **s = schedules(b->arena, m.p, 2);
+  struct tt_result r[2];
+  const char *error;
+  s[1] = tt_schedule_new(b->arena, m.p, false);
+  assert_true(tt_unroll(s[1], 0, tt_find_loop(s[1], 0, "y")));
+  assert_true(tt_unroll(s[1], 0, tt_find_loop(s[1], 0, "x")));
+  assert_true(tt_measure(me, 1, s, 0, r, NULL, NULL, &error));
+  assert_int_equal(r[0].outcome, TT_OUT_OK);
+  assert_true(tt_measure(me, 1, s + 1, 0, r + 1, NULL, NULL, &error));
+  assert_int_equal(r[1].outcome, TT_OUT_BUILD_TIME);
+  assert_true(r[1].build_seconds == 0);
+  assert_non_null(strstr(r[1].message, "too long"));
+  tt_measurer_free(me);
+  assert_int_equal(leftovers(b), 0);
+}
+
 static void
 test_failures(void **state)
 {
@@ -516,6 +540,7 @@ main(int argc, char **argv)
       cmocka_unit_test(test_reference),
       cmocka_unit_test(test_measure),
       cmocka_unit_test(test_finalists_are_not_built_again),
+      cmocka_unit_test(test_too_much_code_is_not_built),
       cmocka_unit_test(test_failures),
       cmocka_unit_test(test_impossible),
       cmocka_unit_test(test_cancel),

@@ -19,7 +19,9 @@
 #include "tuner/tolerance.h"
 
 #define BUILD_TIMEOUT 20.0  /* seconds for one candidate */
-#define BUILD_CPU 5         /* seconds of CPU, likewise */
+#define BUILD_CPU 5         /* seconds of CPU, until one was right */
+#define BUILD_CPU_LEAST 2   /* afterwards: twice the fastest's, or this */
+#define SOURCE_LEAST 80000  /* bytes, likewise */
 #define PLAIN_TIMEOUT 600.0 /* seconds for building or running plain loops */
 #define AHEAD 4             /* candidates built before they can be run */
 #define MAX_OPS 1.5e12      /* a core and second: twice 64 lanes, 6 GHz */
@@ -47,6 +49,8 @@ struct tt_measurer {
   double flops, out_bytes, plain_seconds;
   int nkept;
   struct kept kept[TT_MAX_FINALISTS];
+  double fastest;     /* of the candidates that were right; 0: none yet */
+  size_t most_source; /* bytes of a candidate; 0: any */
 };
 
 enum state { WAITING, BUILDING, BUILT, RUNNING, FINISHED };
@@ -55,6 +59,8 @@ struct candidate {
   enum state state;
   char object[32];
   char *source; /* of the object; to be freed */
+  size_t length;
+  double build_cpu; /* seconds; 0: it was not built now */
   int64_t prepared, workspace;
 };
 
@@ -149,6 +155,30 @@ take_kept(struct tt_measurer *m, struct candidate *c)
   return false;
 }
 
+/* ---- what a candidate may cost ------------------------------------------ */
+
+/* Few of the candidates, those with the most code, would take most of the time
+ * that builds take, and they are not the fast ones: what is allowed is twice
+ * the code, and twice the time, of the fastest so far. */
+static void
+set_limits(struct tt_measurer *m, const struct candidate *c, double seconds)
+{
+  if (m->fastest > 0 && seconds >= m->fastest)
+    return;
+  double cpu = ceil(2 * c->build_cpu);
+  cpu = fmin(fmax(cpu, BUILD_CPU_LEAST), BUILD_CPU);
+  m->fastest = seconds;
+  m->most_source = 2 * c->length > SOURCE_LEAST ? 2 * c->length : SOURCE_LEAST;
+  tt_builder_limits(m->builder, BUILD_TIMEOUT, (int)cpu);
+}
+
+static bool
+is_too_long(const struct batch *b, const struct candidate *c)
+{
+  return b->schedules && b->mode == TT_RUN_CHECK && !b->build_only &&
+         b->m->most_source && c->length > b->m->most_source;
+}
+
 /* ---- results ----------------------------------------------------------- */
 
 static void
@@ -162,8 +192,10 @@ finish(struct batch *b, int i, enum tt_outcome outcome, const char *message)
   r->message =
       message && *message ? tt_arena_strdup(b->m->arena, message) : NULL;
   c->state = FINISHED;
-  if (outcome == TT_OUT_OK && b->mode == TT_RUN_CHECK && c->object[0])
+  if (outcome == TT_OUT_OK && b->mode == TT_RUN_CHECK && c->object[0]) {
+    set_limits(b->m, c, r->seconds);
     keep(b->m, c, r->seconds);
+  }
   if (c->object[0])
     tt_builder_discard(b->m->builder, c->object);
   free(c->source);
@@ -253,6 +285,7 @@ take_built(struct batch *b, struct tt_built *built)
   switch (built->status) {
   case TT_BUILT:
     memcpy(c->object, built->object, sizeof c->object);
+    c->build_cpu = built->cpu_seconds;
     c->state = BUILT;
     break;
   case TT_BUILD_ERROR:
@@ -329,8 +362,11 @@ start_build(struct batch *b)
   char *error = NULL;
   const char *bad = print(m, b->schedules ? b->schedules[i] : NULL, c, &source);
   c->source = tt_xstrdup(tt_sb_str(&source));
+  c->length = source.len;
   if (bad)
     finish(b, i, TT_OUT_ILLEGAL, bad);
+  else if (is_too_long(b, c))
+    finish(b, i, TT_OUT_BUILD_TIME, "its code is too long, it was not built");
   else if (take_kept(m, c))
     c->state = BUILT;
   else if (tt_builder_start(m->builder, spare, i, c->source, source.len,
@@ -694,6 +730,8 @@ tt_measure_finalists(struct tt_measurer *m, int n,
   *error = NULL;
   if (n < 1)
     return true;
+  /* Some may be of a run in which other limits held. */
+  tt_builder_limits(m->builder, BUILD_TIMEOUT, BUILD_CPU);
   bool ok = run_batch(&b) && (b.stop || duel(&b, &run));
   if (ok && !b.stop && run.status != TT_RUN_OK)
     ok = time_singly(&b);

@@ -1,4 +1,4 @@
-/* A space over the schedules of tests/product.h and a measurer whose times are
+/* Spaces over the schedules of tests/product.h and a measurer whose times are
  * a function of the schedule.  There is one measurer, `fake`, because what the
  * tuner calls to open one has no place for the test's own. */
 #include "config.h"
@@ -20,7 +20,23 @@
  * order of the inner loops, and whether x is vectorized. */
 static int64_t powers[8] = {1, 2, 4, 8, 16, 32, 64, 128};
 static int64_t choices[3] = {0, 1, 2};
-static const struct tt_program *the_program;
+
+/* What a space is of: the last ones that were opened. */
+static struct {
+  const struct tt_space *space;
+  const struct tt_program *program;
+} owners[8];
+static int nowners;
+
+static const struct tt_program *
+program_of(const struct tt_space *space)
+{
+  for (int i = 0; i < 8 && i < nowners; i++)
+    if (owners[(nowners - 1 - i) % 8].space == space || space == NULL)
+      return owners[(nowners - 1 - i) % 8].program;
+  fail_msg("a space that was never opened");
+  return NULL;
+}
 
 static struct tt_space *
 space_open(struct tt_arena *arena, const struct tt_program *p,
@@ -31,7 +47,8 @@ space_open(struct tt_arena *arena, const struct tt_program *p,
 
   (void)t;
   (void)strict;
-  the_program = p;
+  owners[nowners % 8].space = s;
+  owners[nowners++ % 8].program = p;
   s->nknobs = 5;
   s->knobs = TT_ARRAY(arena, struct tt_knob, 5);
   for (int i = 0; i < 5; i++)
@@ -61,10 +78,9 @@ space_schedule(struct tt_arena *arena, const struct tt_space *space,
                const int *c)
 {
   static const int orders[3][3] = {{0, 1, 2}, {2, 0, 1}, {0, 2, 1}};
-  struct tt_schedule *s = tt_schedule_new(arena, the_program, false);
+  struct tt_schedule *s = tt_schedule_new(arena, program_of(space), false);
   int inner[3], order[6];
 
-  (void)space;
   if (c[0] == 7 && c[1] == 7)
     return NULL; /* illegal: too large a tile */
   for (int i = 0; i < 3; i++) {
@@ -122,6 +138,8 @@ fake_seconds(const struct tt_schedule *s)
   double e[3] = {0}, cost;
   const struct tt_stage_schedule *ss = &s->stages[0];
 
+  if (s->program == fake.flat)
+    return 1e-3;
   for (int i = 0; i < ss->nloops; i++)
     if (ss->loops[i].node == TT_SPLIT_INNER && ss->loops[i].parent < 3)
       e[ss->loops[i].parent] = log2((double)ss->loops[i].factor);
@@ -137,9 +155,8 @@ static struct tt_measurer *
 fake_open(const struct tt_program *p, const struct tt_measure_options *o,
           struct tt_result *plain, const char **error)
 {
-  (void)p;
   (void)o;
-  if (fake.open_fails) {
+  if (fake.open_fails || (fake.bad != NULL && p == fake.bad)) {
     *error = "cc: not found";
     return NULL;
   }
@@ -173,15 +190,17 @@ fake_measure(struct tt_measurer *m, int n, struct tt_schedule *const *s,
     }
     tt_schedule_print(s[i], &sb);
     for (int j = 0; j < fake.measured; j++)
-      if (strcmp(fake.texts[j], sb.s) == 0)
+      if (fake.programs[j] == s[i]->program && strcmp(fake.texts[j], sb.s) == 0)
         fail_msg("measured twice: %s", sb.s);
     assert_true(fake.measured < FAKE_MOST);
+    fake.programs[fake.measured] = s[i]->program;
     fake.texts[fake.measured++] = sb.s;
     results[i] = (struct tt_result){.outcome = TT_OUT_OK,
                                     .seconds = fake_seconds(s[i]),
                                     .spread = 0.001,
                                     .max_error = 0.125};
-    if (fake.all_wrong || fake.measured % 10 == 7)
+    if (fake.all_wrong || s[i]->program == fake.hopeless ||
+        fake.measured % 10 == 7)
       results[i] = (struct tt_result){.outcome = TT_OUT_WRONG,
                                       .message = "C[0,1] is 3, not 4"};
     if (fake.measured == fake.interrupt_at)

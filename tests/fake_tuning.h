@@ -13,6 +13,10 @@ enum { FAKE_MOST = 2000 };
 struct fake { /* the measurer, and what it is told to do */
   int opened, measured, finals;
   char *texts[FAKE_MOST];
+  const struct tt_program *programs[FAKE_MOST]; /* of the texts */
+  /* NULL, or a program whose schedules are all equally fast; whose candidates
+   * are all wrong; for which there is no measurer. */
+  const struct tt_program *flat, *hopeless, *bad;
   double scale;     /* of all times */
   double plain;     /* seconds of the plain loops */
   int interrupt_at; /* after that many trials; -1: never */

@@ -14,7 +14,8 @@ AM_TESTS_ENVIRONMENT = \
 EXTRA_DIST += tests/lib.sh tests/cases $(TAP_TESTS)
 TAP_TESTS = tests/layering.tap tests/golden.tap tests/outputs.tap \
 	tests/examples.tap tests/gpu.tap tests/gpu_host.tap \
-	tests/tune.tap tests/man.tap tests/log.tap tests/paper.tap
+	tests/tune.tap tests/several.tap tests/man.tap tests/log.tap \
+	tests/paper.tap
 TESTS += $(TAP_TESTS)
 
 # A process that keeps a history locked, for tune.tap.
@@ -180,6 +181,11 @@ tests_test_experience_SOURCES = tests/test_experience.c \
 	tests/product.c tests/product.h
 tests_test_experience_CPPFLAGS = $(tests_test_tune_CPPFLAGS)
 tests_test_experience_LDADD = $(tests_test_tune_LDADD)
+check_PROGRAMS += tests/test_gain
+TESTS += tests/test_gain
+tests_test_gain_SOURCES = tests/test_gain.c
+tests_test_gain_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_gain_LDADD = $(tests_test_tune_LDADD)
 endif
 
 # ---- the frontend

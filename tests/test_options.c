@@ -159,9 +159,29 @@ test_bad_values(void **state)
   assert_string_equal(refused(WORDS("-D", "M")), "-D 'M': NAME=VALUE expected");
   assert_string_equal(refused(WORDS("-o")), "-o needs a value: -o FILE");
   assert_string_equal(refused(WORDS("--check=1")), "--check takes no value");
-  assert_string_equal(refused(WORDS("a.te", "b.te")),
-                      "two inputs, 'a.te' and 'b.te'; one file is compiled "
-                      "at a time");
+  assert_string_equal(refused(WORDS("a.te", "b.te", "-o", "-")),
+                      "-o - is for one input; give a folder for several: -o "
+                      "FOLDER");
+  assert_string_equal(refused(WORDS("a.te", "b.te", "--dump=loops")),
+                      "--dump is for one input");
+  assert_string_equal(
+      refused(WORDS("a.te", "b.te", "-o", "d", "--schedule=a.c")),
+      "--schedule is for one input");
+  assert_string_equal(
+      refused(WORDS("a.te", "b.te", "-o", "d", "-MD", "-MF", "x.d")),
+      "-MF is for one input; with -MD alone each has a file of "
+      "its own");
+}
+
+static void
+test_several_inputs(void **state)
+{
+  (void)state;
+  struct tt_options o = parse(WORDS("a.te", "-o", "d", "b.te", "--", "-c.te"));
+  assert_int_equal(o.inputs.n, 3);
+  assert_string_equal(o.input, "a.te");
+  assert_string_equal(o.inputs.items[1], "b.te");
+  assert_string_equal(o.inputs.items[2], "-c.te");
 }
 
 static void
@@ -325,6 +345,7 @@ main(void)
       cmocka_unit_test(test_defaults),
       cmocka_unit_test(test_suggestions),
       cmocka_unit_test(test_bad_values),
+      cmocka_unit_test(test_several_inputs),
       cmocka_unit_test(test_target),
       cmocka_unit_test(test_together),
       cmocka_unit_test(test_every_option_is_found),

@@ -194,6 +194,46 @@ test_tune_exhausts_a_space(void **state)
   assert_int_equal(t.status, TT_TUNED);
   /* 8 tiles, 3 orders; the knob "vector" changes nothing but legality. */
   assert_int_equal(fake.measured, 24);
+  assert_string_equal(t.final.stopped, "exhausted");
+}
+
+static void
+test_tune_stops_when_little_is_to_be_gained(void **state)
+{
+  struct bed *b = *state;
+  struct tt_tuned t;
+
+  b->o.trials = 600;
+  b->o.min_gain = 0.005;
+  t = tune(b);
+  assert_int_equal(t.status, TT_TUNED);
+  assert_in_range(fake.measured, 64, 599);
+  assert_string_equal(t.final.stopped, "gain");
+  assert_true(t.expected_gain < 0.005);
+  assert_true(t.seconds <= 1.3e-3); /* of 1e-3 to 20e-3 */
+  /* The same search to the end of its budget, and one that may not stop. */
+  b->o.min_gain = 0;
+  fake_forget();
+  t = tune(b);
+  assert_int_equal(fake.measured, 600);
+  assert_null(t.final.stopped);
+}
+
+static void
+test_retune_does_not_stop_at_once(void **state)
+{
+  struct bed *b = *state;
+  int before;
+
+  add_history(b);
+  b->o.trials = 600;
+  b->o.min_gain = 0.005;
+  tune(b);
+  before = fake.measured;
+  b->o.retune = true;
+  b->o.seed = 2;
+  tune(b);
+  assert_true(fake.measured >= before + 64);
 }
 
 static void
@@ -443,6 +483,197 @@ test_time_budget(void **state)
   assert_true(t.checked);
 }
 
+/* ---- several programs -------------------------------------------------- */
+
+enum { SEVERAL = 3 };
+struct several {
+  const struct tt_program *programs[SEVERAL];
+  struct tt_tune_options o[SEVERAL];
+  struct tt_tuned t[SEVERAL];
+};
+
+/* Products of three sizes; what the bed's options say holds for all. */
+static struct several
+several(struct bed *b)
+{
+  struct several s;
+
+  for (int i = 0; i < SEVERAL; i++) {
+    s.programs[i] = product(b->arena, 128 + 128 * i, product_names);
+    s.o[i] = b->o;
+    s.o[i].workload.program = tt_program_hash(b->arena, s.programs[i]);
+  }
+  return s;
+}
+
+static void
+tune_several(struct bed *b, struct several *s)
+{
+  tt_tune_several(b->arena, SEVERAL, s->programs, s->o, s->t);
+}
+
+/* How many trials the program had. */
+static int
+trials_of(const struct several *s, int i)
+{
+  int n = 0;
+
+  for (int k = 0; k < fake.measured; k++)
+    n += fake.programs[k] == s->programs[i];
+  assert_int_equal(n, s->t[i].final.trials);
+  return n;
+}
+
+static void
+test_several_share_a_budget(void **state)
+{
+  struct bed *b = *state;
+  struct several s;
+  char *first[240];
+
+  b->o.trials = 240;
+  s = several(b);
+  tune_several(b, &s);
+  assert_int_equal(fake.measured, 240);
+  for (int i = 0; i < SEVERAL; i++) {
+    assert_int_equal(s.t[i].status, TT_TUNED);
+    assert_ptr_equal(s.t[i].schedule->program, s.programs[i]);
+    assert_in_range(trials_of(&s, i), 32, 160);
+    assert_true(s.t[i].seconds < 2.5e-3);
+  }
+  /* A function of the seed. */
+  memcpy(first, fake.texts, sizeof first);
+  fake.measured = 0;
+  tune_several(b, &s);
+  for (int i = 0; i < 240; i++) {
+    assert_string_equal(first[i], fake.texts[i]);
+    free(first[i]);
+  }
+}
+
+static void
+test_several_by_gain(void **state)
+{
+  struct bed *b = *state;
+  struct several s;
+
+  b->o.trials = 240;
+  s = several(b);
+  fake.flat = s.programs[1];
+  tune_several(b, &s);
+  assert_int_equal(fake.measured, 240);
+  assert_int_equal(trials_of(&s, 1), 16); /* the first batch alone */
+  assert_in_range(trials_of(&s, 0), 48, 224);
+  assert_in_range(trials_of(&s, 2), 48, 224);
+}
+
+static void
+test_several_stop(void **state)
+{
+  struct bed *b = *state;
+  struct several s;
+
+  b->o.trials = -1;
+  b->o.min_gain = 0.005;
+  s = several(b);
+  fake.flat = s.programs[0];
+  tune_several(b, &s);
+  assert_int_equal(trials_of(&s, 0), 80); /* more than 64 */
+  for (int i = 0; i < SEVERAL; i++) {
+    assert_int_equal(s.t[i].status, TT_TUNED);
+    assert_string_equal(s.t[i].final.stopped, "gain");
+  }
+}
+
+static void
+test_several_with_small_budgets(void **state)
+{
+  struct bed *b = *state;
+  struct several s;
+
+  /* Each has its default schedule measured, whatever the budget. */
+  b->o.trials = 1;
+  s = several(b);
+  tune_several(b, &s);
+  for (int i = 0; i < SEVERAL; i++) {
+    assert_int_equal(s.t[i].status, TT_TUNED);
+    assert_int_equal(trials_of(&s, i), 1);
+  }
+  fake_forget();
+  b->o.trials = 13;
+  s = several(b);
+  tune_several(b, &s);
+  for (int i = 0; i < SEVERAL; i++)
+    assert_in_range(trials_of(&s, i), 4, 5);
+  fake_forget();
+  b->o.trials = -1;
+  b->o.seconds = 1e-9;
+  s = several(b);
+  tune_several(b, &s);
+  for (int i = 0; i < SEVERAL; i++) {
+    assert_int_equal(s.t[i].status, TT_TUNED);
+    assert_in_range(trials_of(&s, i), 1, 32);
+  }
+}
+
+static void
+test_several_and_one_fails(void **state)
+{
+  struct bed *b = *state;
+  struct several s;
+
+  b->o.trials = 240;
+  s = several(b);
+  fake.bad = s.programs[0];
+  fake.hopeless = s.programs[2];
+  tune_several(b, &s);
+  assert_int_equal(s.t[0].status, TT_TOOLCHAIN);
+  assert_string_equal(s.t[0].error, "cc: not found");
+  assert_int_equal(s.t[1].status, TT_TUNED);
+  assert_true(trials_of(&s, 1) >= 16);
+  assert_int_equal(s.t[2].status, TT_NO_CANDIDATE);
+  assert_non_null(strstr(s.t[2].error, "wrong result"));
+  assert_int_equal(fake.measured, 240);
+}
+
+static void
+test_several_interrupted(void **state)
+{
+  struct bed *b = *state;
+  struct several s;
+
+  add_history(b);
+  b->o.trials = 240;
+  fake.interrupt_at = 20; /* in the first batch of the second */
+  s = several(b);
+  tune_several(b, &s);
+  assert_int_equal(fake.measured, 20);
+  for (int i = 0; i < SEVERAL; i++) {
+    assert_int_equal(s.t[i].status, TT_INTERRUPTED);
+    assert_non_null(s.t[i].schedule);
+    assert_int_equal(s.t[i].checked, i < 2);
+  }
+  /* Go on; what was finished costs nothing. */
+  fake.interrupt_at = -1;
+  fake.interrupted = 0;
+  tune_several(b, &s);
+  assert_int_equal(fake.measured, 240);
+  for (int i = 0; i < SEVERAL; i++)
+    assert_int_equal(s.t[i].status, TT_TUNED);
+  tune_several(b, &s);
+  assert_int_equal(fake.measured, 240);
+  for (int i = 0; i < SEVERAL; i++)
+    assert_int_equal(s.t[i].status, TT_REUSED);
+  s.o[1].workload.compiler = "another";
+  s.o[0].trials = s.o[1].trials = s.o[2].trials = 40;
+  fake_forget();
+  tune_several(b, &s);
+  assert_int_equal(fake.measured, 40);
+  assert_int_equal(s.t[0].status, TT_REUSED);
+  assert_int_equal(s.t[1].status, TT_TUNED);
+  assert_int_equal(s.t[2].status, TT_REUSED);
+}
+
 static void
 test_same_but_names(void **state)
 {
@@ -501,6 +732,8 @@ main(void)
       LOOP(test_tune_with_other_models),
       LOOP(test_tune_without_trials),
       LOOP(test_tune_exhausts_a_space),
+      LOOP(test_tune_stops_when_little_is_to_be_gained),
+      LOOP(test_retune_does_not_stop_at_once),
       LOOP(test_tune_interrupted),
       LOOP(test_tune_interrupted_at_once),
       LOOP(test_tune_reuses),
@@ -513,6 +746,12 @@ main(void)
       LOOP(test_plain_loops_may_win),
       LOOP(test_progress),
       LOOP(test_time_budget),
+      LOOP(test_several_share_a_budget),
+      LOOP(test_several_by_gain),
+      LOOP(test_several_stop),
+      LOOP(test_several_with_small_budgets),
+      LOOP(test_several_and_one_fails),
+      LOOP(test_several_interrupted),
       LOOP(test_tune_derived_space),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

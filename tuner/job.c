@@ -1,15 +1,18 @@
 /* One run of tcc-tune.  Owns the order of the steps and what is said on the
- * terminal:
+ * terminal, for each input:
  *
  *   read the file to check, or the schedule   (take_from_files)
  *   can the outputs be written?               (probe_outputs)
  *   source -> program                         (compile)
- *   machine and compiler                      (find_target)
- *   a schedule: given, default, or searched   (choose_schedule)
+ *   machine                                   (find_target)
+ *   a schedule: given, default, or            (choose_schedule)
+ *
+ * searched, for all inputs together           (tt_job_search)
+ *
  *   texts of all outputs, written or compared (deliver)
  *
- * Invariant: nothing is written before all that can fail has succeeded, and
- * a step that fails has printed why.
+ * Invariant: of an input nothing is written before all that can fail has
+ * succeeded; a step that fails has printed why, and the other inputs go on.
  */
 #include "config.h"
 
@@ -24,6 +27,7 @@
 
 #include "runtime/build.h"
 #include "tuner/banner.h"
+#include "tuner/inputs.h"
 #include "tuner/report.h"
 #include "tuner/ui.h"
 
@@ -236,9 +240,9 @@ open_block(struct tt_job *job, const struct tt_sblock *block, const char *file)
   job->schedule = tt_choices_apply(job->arena, space, config, &bad);
   if (bad)
     return refused(job, file, bad, job->schedule);
-  if (o->trials == 0 || !o->output || o->check)
-    return TT_EXIT_DONE;
-  return tt_job_search(job, block);
+  job->search = o->trials != 0 && o->output && !o->check;
+  job->choices = block;
+  return TT_EXIT_DONE;
 }
 
 static enum tt_exit
@@ -319,7 +323,8 @@ choose_schedule(struct tt_job *job)
   job->origin = "the default schedule";
   if (o->trials == 0 || !o->output)
     return default_schedule(job);
-  return tt_job_search(job, NULL);
+  job->search = true;
+  return TT_EXIT_DONE;
 }
 
 /* ---- delivery ---------------------------------------------------------- */
@@ -364,7 +369,8 @@ summary_json(const struct tt_job *job)
   static const char *const words[] = {"tuned", "reused", "interrupted",
                                       "no-candidate", "toolchain"};
   struct tt_sb sb = {0};
-  tt_ui_json(&sb, words[job->tuned->status], &job->tuned->final,
+  tt_ui_json(&sb, words[job->tuned->status],
+             job->several ? job->front.program->name : NULL, &job->tuned->final,
              job->options->output);
   fprintf(stderr, "%s\n", sb.s);
   tt_sb_free(&sb);
@@ -390,6 +396,9 @@ summary(const struct tt_job *job, int n, const struct tt_output *outs)
   else if (t) {
     tt_ui_trials(&sb, &t->final);
     tt_sb_add(&sb, t->status == TT_INTERRUPTED ? ", interrupted\n" : "\n");
+    tt_ui_stopped(&sb, t);
+    if (t->final.stopped)
+      tt_sb_putc(&sb, '\n');
   }
   tt_sb_add(&sb, "wrote");
   for (int i = 0; i < n; i++)
@@ -435,29 +444,83 @@ dump(const struct tt_job *job)
   return error ? tt_fail(TT_EXIT_INPUT, error) : TT_EXIT_DONE;
 }
 
+static bool
+is_early(const struct tt_options *o)
+{
+  return o->dump == TT_DUMP_AST || o->dump == TT_DUMP_PROGRAM;
+}
+
+/* All that comes before the search. */
+static enum tt_exit
+begin(struct tt_job *job)
+{
+  enum tt_exit status = take_from_files(job);
+  tt_options_defaults(job->arena, job->options);
+  if (!status)
+    status = probe_outputs(job);
+  if (!status)
+    status = compile(job);
+  if (!status && is_early(job->options))
+    status = dump(job);
+  job->over = !status && is_early(job->options) && !job->options->output;
+  if (status || job->over)
+    return status;
+  find_target(job);
+  return choose_schedule(job);
+}
+
+/* All that comes after it. */
+static enum tt_exit
+end(struct tt_job *job)
+{
+  const struct tt_options *o = job->options;
+  enum tt_exit status = job->status;
+  if (status || job->over)
+    return status;
+  if (o->dump != TT_NOT_GIVEN && !is_early(o))
+    status = dump(job);
+  if (!status && o->output)
+    status = deliver(job);
+  return status;
+}
+
+/* The exit status of the whole: that of the first input that failed; but
+ * that it was interrupted, if it was. */
+static enum tt_exit
+worst(int n, const struct tt_job *jobs)
+{
+  enum tt_exit status = TT_EXIT_DONE;
+  for (int i = 0; i < n; i++)
+    if (!status || jobs[i].status == TT_EXIT_INTERRUPTED)
+      status = jobs[i].status;
+  return status;
+}
+
 enum tt_exit
 tt_job_run(struct tt_arena *arena, struct tt_options *o)
 {
-  struct tt_job job = {.arena = arena, .options = o};
+  struct tt_folders made = {0};
+  struct tt_options *each;
+  int n = o->inputs.n;
+  struct tt_job *jobs = TT_ARRAY(arena, struct tt_job, (size_t)n + 1);
   const char *error;
-  bool early = o->dump == TT_DUMP_AST || o->dump == TT_DUMP_PROGRAM;
   if (!tt_options_check(arena, o, &error))
     return tt_fail(TT_EXIT_USAGE, error);
-  enum tt_exit status = take_from_files(&job);
-  tt_options_defaults(arena, o);
-  if (!status)
-    status = probe_outputs(&job);
-  if (!status)
-    status = compile(&job);
-  if (!status && early)
-    status = dump(&job);
-  if (status || (early && !o->output))
-    return status;
-  find_target(&job);
-  status = choose_schedule(&job);
-  if (!status && o->dump != TT_NOT_GIVEN && !early)
-    status = dump(&job);
-  if (!status && o->output)
-    status = deliver(&job);
-  return status;
+  error = tt_inputs_options(arena, o, &each);
+  if (error)
+    return tt_fail(TT_EXIT_USAGE, error);
+  error = o->check ? NULL : tt_inputs_folders(arena, o, &made);
+  if (error)
+    tt_fail(TT_EXIT_INPUT, error);
+  for (int i = 0; i < n && !error; i++) {
+    jobs[i] =
+        (struct tt_job){.arena = arena, .options = &each[i], .several = n > 1};
+    jobs[i].status = begin(&jobs[i]);
+  }
+  if (!error)
+    tt_job_search(n, jobs);
+  for (int i = 0; i < n && !error; i++)
+    jobs[i].status = end(&jobs[i]);
+  tt_inputs_tidy(&made);
+  return error ? TT_EXIT_INPUT : worst(n, jobs);
 }

@@ -17,18 +17,25 @@ enum tt_exit {
   TT_EXIT_INTERRUPTED = 130
 };
 
-/* What is known while a run goes on; all of it is owned by the arena. */
+/* What is known of one input while a run goes on; all of it is owned by the
+ * arena. */
 struct tt_job {
   struct tt_arena *arena;
-  struct tt_options *options;
+  struct tt_options *options; /* its own */
+  bool several;               /* there are other inputs: messages name it */
+  bool over;                  /* all is done that was asked for */
+  enum tt_exit status;
   struct tt_frontend_result front;
   const char *schedule_file; /* that `schedule_text` was read from, or NULL */
   const char *schedule_text;
   size_t schedule_len;
   struct tt_target_model model;
-  const char *target;   /* the machine, for people */
-  const char *compiler; /* version and flags; NULL: not asked */
-  int cpus;             /* that may be used for building */
+  const char *target;              /* the machine, for people */
+  const char *compiler;            /* version and flags; NULL: not asked */
+  int cpus;                        /* that may be used for building */
+  bool search;                     /* a schedule is to be searched, ... */
+  const struct tt_sblock *choices; /* among these choices of a block; NULL: in
+                                      the space of the program */
   struct tt_schedule *schedule;
   const char *origin; /* of a schedule that was not searched: "given" */
   const struct tt_tuned *tuned; /* NULL: there was no search */
@@ -39,9 +46,9 @@ struct tt_job {
  * stderr, dumps to stdout.  Returns the exit status. */
 enum tt_exit tt_job_run(struct tt_arena *, struct tt_options *);
 
-/* job_search.c: searches a schedule, in the space of the block with open
- * choices or (NULL) in the one derived from the program. */
-enum tt_exit tt_job_search(struct tt_job *, const struct tt_sblock *);
+/* job_search.c: searches the schedules of those of n jobs that want it, in one
+ * run of the tuner; sets the `status` of each. */
+void tt_job_search(int n, struct tt_job *jobs);
 
 /* emit.c: the files of the job and their texts, in *outs (*n of them).  NULL,
  * or why the code cannot be made. */

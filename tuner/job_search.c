@@ -75,20 +75,23 @@ open_history(const struct tt_job *job, struct tt_history **history)
   return TT_EXIT_DONE;
 }
 
+/* The same for all jobs. */
 static enum tt_exit
-ask_compiler(struct tt_job *job)
+ask_compiler(int n, struct tt_job *jobs)
 {
-  const struct tt_options *o = job->options;
+  const struct tt_options *o = jobs->options;
   char *error = NULL, *version = tt_compiler_version(o->cc, &error);
   if (!version) {
     enum tt_exit status =
-        tt_fail(TT_EXIT_TOOLCHAIN, tt_arena_strdup(job->arena, error));
+        tt_fail(TT_EXIT_TOOLCHAIN, tt_arena_strdup(jobs->arena, error));
     free(error);
     return status;
   }
-  job->compiler = tt_arena_printf(job->arena, "%s, %s", version, o->cflags);
+  for (int i = 0; i < n; i++)
+    jobs[i].compiler =
+        tt_arena_printf(jobs->arena, "%s, %s", version, o->cflags);
   free(version);
-  tt_detail(job, "compiler", job->compiler);
+  tt_detail(jobs, "compiler", jobs->compiler);
   return TT_EXIT_DONE;
 }
 
@@ -152,14 +155,21 @@ search_params(const struct tt_options *o)
   return p;
 }
 
+/* What all jobs of a run share. */
+struct shared {
+  struct tt_history *history;
+  struct tt_ui ui;
+  struct tt_claim claim;
+};
+
 static struct tt_tune_options
-tune_options(const struct tt_job *job, struct tt_history *history,
-             struct tt_ui *ui)
+tune_options(const struct tt_job *job, struct shared *shared)
 {
   const struct tt_options *o = job->options;
   return (struct tt_tune_options){
       .trials = o->trials == TT_NOT_GIVEN ? -1 : (int)o->trials,
       .seconds = o->time,
+      .min_gain = o->min_gain,
       .seed = (uint64_t)o->seed,
       .search = (enum tt_search)o->search,
       .model = (enum tt_model)o->model,
@@ -178,13 +188,23 @@ tune_options(const struct tt_job *job, struct tt_history *history,
                   .threads = (int)o->threads,
                   .timeout = CANDIDATE_SECONDS,
                   .seed = (uint64_t)o->seed,
-                  .codegen = tt_job_codegen(o)},
-      .history = history,
+                  .codegen = tt_job_codegen(o),
+                  .claim = &shared->claim},
+      .history = shared->history,
       .workload = workload(job),
       .progress = tt_ui_progress,
-      .progress_ctx = ui,
+      .progress_ctx = &shared->ui,
       .interrupted = &interrupted,
   };
+}
+
+/* Names the input where there are several. */
+static const char *
+of_input(const struct tt_job *job, const char *text)
+{
+  return job->several
+             ? tt_arena_printf(job->arena, "%s: %s", job->options->input, text)
+             : text;
 }
 
 static enum tt_exit
@@ -193,7 +213,7 @@ tune_status(struct tt_job *job)
   const struct tt_tuned *t = job->tuned;
   job->schedule = t->schedule;
   if (t->warning)
-    tt_warn(t->warning);
+    tt_warn(of_input(job, t->warning));
   if (t->learned_records > 0)
     tt_detail(job, "transfer",
               tt_arena_printf(job->arena, "%d records of %d program%s",
@@ -207,12 +227,13 @@ tune_status(struct tt_job *job)
     if (t->schedule)
       return TT_EXIT_DONE; /* deliver() ends with 130 */
     return tt_fail(TT_EXIT_INTERRUPTED,
-                   "interrupted before anything was found");
+                   of_input(job, "interrupted before anything was found"));
   case TT_NO_CANDIDATE:
-    return tt_fail(TT_EXIT_NO_CANDIDATE,
-                   t->error ? t->error : "no candidate passed its check");
+    return tt_fail(
+        TT_EXIT_NO_CANDIDATE,
+        of_input(job, t->error ? t->error : "no candidate passed its check"));
   case TT_TOOLCHAIN:
-    return tt_fail(TT_EXIT_TOOLCHAIN, t->error);
+    return tt_fail(TT_EXIT_TOOLCHAIN, of_input(job, t->error));
   }
   return TT_EXIT_DONE;
 }
@@ -255,41 +276,77 @@ static const struct tt_space_ops choices_ops = {
     .initial = first_choices,
 };
 
-enum tt_exit
-tt_job_search(struct tt_job *job, const struct tt_sblock *choices)
+/* The program as the loop is given it: the winner refers to that. */
+static const struct tt_program *
+searched_program(struct tt_job *job, struct tt_tune_options *to)
 {
-  const struct tt_options *o = job->options;
-  /* The winner refers to the program that the loop was given. */
   struct tt_program *program = TT_NEW(job->arena, struct tt_program);
   *program = *job->front.program;
-  struct tt_history *history;
-  struct tt_ui ui;
-  struct tt_tuned *tuned = TT_NEW(job->arena, struct tt_tuned);
-  enum tt_exit status = ask_compiler(job);
-  if (!status)
-    status = open_history(job, &history);
-  if (status)
-    return status;
-  tt_ui_start(&ui, stderr,
-              o->quiet ? TT_PROGRESS_NONE : (enum tt_progress_mode)o->progress,
-              job->front.program->name, job->unit);
-  struct tt_tune_options to = tune_options(job, history, &ui);
-  if (choices) {
+  if (job->choices) {
     program->nblocks = 1;
-    program->blocks = choices;
-    to.space_ops = &choices_ops;
-    to.workload.options =
-        tt_arena_printf(job->arena, "%s choices=%s", to.workload.options,
-                        block_text(job, choices));
+    program->blocks = job->choices;
+    to->space_ops = &choices_ops;
+    to->workload.options =
+        tt_arena_printf(job->arena, "%s choices=%s", to->workload.options,
+                        block_text(job, job->choices));
   }
-  if (history) { /* without it, other programs learn nothing of this one */
-    const char *error = NULL;
-    (void)tt_history_add_source(history, &to.workload, &error);
+  return program;
+}
+
+static void
+search(int n, struct tt_job **jobs, struct shared *shared)
+{
+  struct tt_arena *arena = jobs[0]->arena;
+  const struct tt_options *o = jobs[0]->options;
+  size_t max = (size_t)n;
+  struct tt_tuned *tuned = TT_ARRAY(arena, struct tt_tuned, max);
+  struct tt_tune_options *options =
+      TT_ARRAY(arena, struct tt_tune_options, max);
+  const struct tt_program **programs =
+      TT_ARRAY(arena, const struct tt_program *, max);
+  struct tt_ui_program *shown = TT_ARRAY(arena, struct tt_ui_program, max);
+  for (int i = 0; i < n; i++) {
+    options[i] = tune_options(jobs[i], shared);
+    programs[i] = searched_program(jobs[i], &options[i]);
+    if (shared->history) { /* without it others learn nothing of this one */
+      const char *error = NULL;
+      (void)tt_history_add_source(shared->history, &options[i].workload,
+                                  &error);
+    }
+    shown[i] =
+        (struct tt_ui_program){jobs[i]->front.program->name, jobs[i]->unit};
+    jobs[i]->tuned = &tuned[i];
   }
+  tt_ui_start(&shared->ui, stderr,
+              o->quiet ? TT_PROGRESS_NONE : (enum tt_progress_mode)o->progress,
+              n, shown);
   catch_signals();
-  *tuned = tt_tune(job->arena, program, &to);
-  tt_ui_clear(&ui);
-  tt_history_close(history);
-  job->tuned = tuned;
-  return tune_status(job);
+  tt_tune_several(arena, n, programs, options, tuned);
+  tt_ui_clear(&shared->ui);
+  for (int i = 0; i < n; i++)
+    jobs[i]->status = tune_status(jobs[i]);
+}
+
+void
+tt_job_search(int n, struct tt_job *jobs)
+{
+  struct shared shared = {.claim = {.cpu = -1, .lock = -1}};
+  struct tt_job **wanted =
+      TT_ARRAY(jobs->arena, struct tt_job *, (size_t)n + 1);
+  enum tt_exit status;
+  int k = 0;
+  for (int i = 0; i < n; i++)
+    if (!jobs[i].status && jobs[i].search)
+      wanted[k++] = &jobs[i];
+  if (k == 0)
+    return;
+  status = ask_compiler(n, jobs);
+  if (!status)
+    status = open_history(wanted[0], &shared.history);
+  for (int i = 0; i < k && status; i++)
+    wanted[i]->status = status;
+  if (!status)
+    search(k, wanted, &shared);
+  tt_history_close(shared.history);
+  tt_claim_release(&shared.claim);
 }

@@ -2,7 +2,7 @@
 noinst_LIBRARIES += tuner/libcli.a
 tuner_libcli_a_SOURCES = \
 	tuner/banner.c tuner/banner.h \
-	tuner/emit.c tuner/job.c tuner/job.h tuner/job_search.c \
+	tuner/emit.c tuner/inputs.c tuner/inputs.h tuner/job.c tuner/job.h tuner/job_search.c \
 	tuner/machine.c tuner/machine.h \
 	tuner/options.c tuner/options.h tuner/options.def \
 	tuner/output.c tuner/output.h \
@@ -33,7 +33,7 @@ tuner_libtuner_a_SOURCES = \
 	tuner/trials.c tuner/trials.h tuner/recorder.c tuner/recorder.h \
 	tuner/finalists.c tuner/finalists.h \
 	tuner/tune.c tuner/tune.h tuner/tune_run.c tuner/tune_run.h \
-	tuner/tune_search.c tuner/tune_budget.c tuner/tune_final.c
+	tuner/gain.c tuner/gain.h tuner/tune_search.c tuner/tune_budget.c tuner/tune_final.c
 
 bin_PROGRAMS += tcc-log
 tcc_log_SOURCES = tuner/log_main.c

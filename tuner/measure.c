@@ -490,6 +490,20 @@ add_params(struct tt_measurer *m, enum tt_role role)
       m->params[m->nparams++] = m->program->tensors[i];
 }
 
+static void
+claim_cpu(struct tt_measurer *m)
+{
+  struct tt_claim *shared = m->o.claim;
+  if (!shared) {
+    m->claim = tt_claim_cpu();
+    return;
+  }
+  if (shared->cpu < 0)
+    *shared = tt_claim_cpu();
+  m->claim = *shared;
+  m->claim.lock = -1; /* the owner's */
+}
+
 static struct tt_cpus
 timing_cpu(const struct tt_measurer *m)
 {
@@ -579,7 +593,7 @@ set_up(struct tt_measurer *m, struct tt_result *plain, char **error)
   m->claim.lock = -1;
   m->pinned = m->o.threads == 1;
   if (m->pinned) {
-    m->claim = tt_claim_cpu();
+    claim_cpu(m);
     m->overlap = tt_cpus_count(&m->claim.rest) > 0;
   }
   struct tt_cpus one = timing_cpu(m);

@@ -7,6 +7,7 @@
 #include <signal.h>
 
 #include "codegen/codegen.h"
+#include "runtime/cpus.h"
 #include "schedule/schedule.h"
 
 enum tt_outcome {
@@ -27,6 +28,10 @@ struct tt_measure_options {
   double timeout;     /* seconds a candidate may run in all */
   uint64_t seed;      /* of the inputs */
   struct tt_codegen_options codegen;
+  struct tt_claim *claim; /* NULL: the measurer claims a CPU for itself; else
+                             that of all measurers of this process, which do
+                             not measure at once: made by the first that needs
+                             it (cpu < 0), released by the owner */
   const volatile sig_atomic_t *interrupted; /* set by SIGINT: abandon what is
                                                going on; NULL: never */
 };

@@ -335,18 +335,11 @@ unknown(struct tt_arena *arena, const char *word, const char **error)
   return false;
 }
 
-static bool
-set_input(struct tt_arena *arena, const char *word, struct tt_options *o,
-          const char **error)
+static void
+add_input(struct tt_arena *arena, const char *word, struct tt_options *o)
 {
-  if (o->input) {
-    *error = tt_arena_printf(
-        arena, "two inputs, '%s' and '%s'; one file is compiled at a time",
-        o->input, word);
-    return false;
-  }
-  o->input = word;
-  return true;
+  append(arena, &o->inputs, word);
+  o->input = o->inputs.items[0];
 }
 
 bool
@@ -357,8 +350,7 @@ tt_options_parse(struct tt_arena *arena, int n, const char *const *words,
   for (int i = 0; i < n; i++) {
     const char *word = words[i], *value;
     if (only_inputs || word[0] != '-' || !word[1]) {
-      if (!set_input(arena, word, o, error))
-        return false;
+      add_input(arena, word, o);
       continue;
     }
     if (strcmp(word, "--") == 0) {
@@ -419,11 +411,30 @@ check_gpu(const struct tt_options *o)
   return NULL;
 }
 
+/* What several inputs exclude; NULL: nothing of that was given. */
+static const char *
+check_several(const struct tt_options *o)
+{
+  if (o->inputs.n < 2)
+    return NULL;
+  if (o->dump != TT_NOT_GIVEN)
+    return "--dump is for one input";
+  if (o->schedule)
+    return "--schedule is for one input";
+  if (o->deps_file)
+    return "-MF is for one input; with -MD alone each has a file of its own";
+  if (o->output && strcmp(o->output, "-") == 0)
+    return "-o - is for one input; give a folder for several: -o FOLDER";
+  return NULL;
+}
+
 bool
 tt_options_check(struct tt_arena *arena, const struct tt_options *o,
                  const char **error)
 {
-  *error = NULL;
+  *error = check_several(o);
+  if (*error)
+    return false;
   if (!o->input)
     *error = "no input; usage: tcc-tune [options] FILE.te -o FILE.c";
   else if (!o->output && o->dump == TT_NOT_GIVEN)
@@ -496,6 +507,8 @@ tt_options_defaults(struct tt_arena *arena, struct tt_options *o)
     o->threads = 1;
   if (o->time == TT_NOT_GIVEN)
     o->time = o->trials == TT_NOT_GIVEN ? 60 : 0;
+  if (o->min_gain == TT_NOT_GIVEN)
+    o->min_gain = o->trials == TT_NOT_GIVEN ? 0.005 : 0;
   if (o->seed == TT_NOT_GIVEN)
     o->seed = 0;
   if (o->search == TT_NOT_GIVEN)
@@ -588,6 +601,7 @@ void
 tt_options_help(struct tt_sb *sb)
 {
   tt_sb_add(sb, "Usage: tcc-tune [options] FILE.te -o FILE.c\n"
+                "       tcc-tune [options] FILE.te... -o FOLDER\n"
                 "Compile a tensor index expression to C, tuned for this "
                 "machine.\n");
   for (int k = 0; k < NSPECS; k++) {

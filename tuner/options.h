@@ -65,7 +65,8 @@ struct tt_options {
 #include "tuner/options.def"
 #undef TT_OPT
 #undef TT_OPT_GROUP
-  const char *input; /* FILE.te */
+  const char *input;        /* FILE.te, the first of `inputs` */
+  struct tt_strings inputs; /* all of them */
 };
 
 /* Parse words (without the program's name) into fields, leaving those that

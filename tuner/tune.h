@@ -1,5 +1,6 @@
 /* The tuning loop (Algorithm 1): search, measure, learn, until the budget is
- * spent; the answer is the best in history, timed again against the others.
+ * spent or nothing is to be gained; the answer is the best in history, timed
+ * again against the others.
  */
 #ifndef TT_TUNE_H
 #define TT_TUNE_H
@@ -15,12 +16,18 @@ enum tt_search { TT_SEARCH_ANNEAL, TT_SEARCH_GENETIC, TT_SEARCH_RANDOM };
 enum tt_model { TT_MODEL_GBT, TT_MODEL_TREEGRU, TT_MODEL_NONE };
 
 struct tt_progress { /* passed to the callback after each trial */
-  int trials, max_trials;
-  double elapsed, max_seconds;
+  int program;       /* which of several, from 0 */
+  int trials;        /* of the program */
+  int all_trials;    /* of all programs */
+  int max_trials;    /* of all */
+  double elapsed;    /* since the call; in the result: spent on the program */
+  double max_seconds;
   double best, plain; /* seconds a call; best 0: none yet */
   double flops;       /* of a call */
   int outcomes[TT_NOUTCOMES];
-  const char *phase; /* "building", "measuring", "learning", "finalists" */
+  const char *phase;   /* "building", "measuring", "learning", "finalists" */
+  const char *stopped; /* before the budget was spent: "gain", "exhausted";
+                          NULL: not so */
 };
 typedef void tt_progress_fn(void *ctx, const struct tt_progress *);
 
@@ -55,9 +62,13 @@ extern const struct tt_space_ops tt_derived_space;
  * `retune` they are only learned from.  The time includes the building of the
  * plain loops and the finalists' turns, and is kept to about a second. */
 struct tt_tune_options {
-  int trials;     /* budget; < 0: unlimited; 0: the default schedule,
-                     nothing is measured and history is not asked */
-  double seconds; /* budget; <= 0: unlimited */
+  int trials;      /* budget; < 0: unlimited; 0: the default schedule,
+                      nothing is measured and history is not asked */
+  double seconds;  /* budget; <= 0: unlimited */
+  double min_gain; /* stop when the trials that are left (without a budget: as
+                      many again) are expected to gain less than this share,
+                      or less than the noise; <= 0: go on until the budget is
+                      spent */
   uint64_t seed;
   enum tt_search search;
   enum tt_model model;
@@ -97,6 +108,10 @@ struct tt_tuned {
                                    TT_TOOLCHAIN before anything was measured */
   double seconds, plain_seconds, max_error;
   bool checked; /* its result was compared with the reference */
+  /* Of a search that was stopped because little was to be gained
+   * (final.stopped is "gain"), shares of its time: */
+  double expected_gain, noise;
+  int ahead; /* the trials that were expected to gain that */
   struct tt_progress final;
   int learned_records, learned_programs; /* of other programs; 0: nothing was
                                             transferred */
@@ -119,5 +134,15 @@ struct tt_cost_model *tt_tune_global(const struct tt_tune_options *,
 
 struct tt_tuned tt_tune(struct tt_arena *, const struct tt_program *,
                         const struct tt_tune_options *);
+/* Tunes n programs, options[i] and out[i] for programs[i].  The budgets are
+ * those of options[0] and are shared: each program has its default schedule
+ * and a first batch, and then the next batch goes to the one that is expected
+ * to gain most, as a share of its time, by a second of it (by a trial, where
+ * the budget is not one of time).  What befalls one program does not touch the
+ * others. */
+void tt_tune_several(struct tt_arena *, int n,
+                     const struct tt_program *const *programs,
+                     const struct tt_tune_options *options,
+                     struct tt_tuned *out);
 
 #endif

@@ -34,6 +34,8 @@ tt_run_report(struct tt_run *r, const char *phase)
   struct tt_progress *p = &r->out->final;
 
   p->phase = phase;
+  p->program = (int)(r - r->budget->runs);
+  p->all_trials = tt_budget_used(r->budget);
   p->elapsed = tt_tune_now() - r->budget->start;
   if (r->o->progress != NULL)
     r->o->progress(r->o->progress_ctx, p);
@@ -86,7 +88,7 @@ tt_run_write_finished(struct tt_run *r, const char *text)
   struct tt_finished f = {.schedule = text,
                           .seconds = r->out->seconds,
                           .plain_seconds = r->out->plain_seconds,
-                          .spent = tt_tune_now() - r->budget->start,
+                          .spent = r->spent + tt_tune_now() - r->entry,
                           .max_error = r->out->max_error,
                           .trials = r->measured + r->resumed};
   const char *error = NULL;
@@ -212,18 +214,12 @@ measure_batch(struct tt_run *r)
                              tt_run_best(r), results, measured, r, &r->error);
 }
 
-bool
-tt_run_step(struct tt_run *r)
+/* Proposes and measures n trials.  false: that was the last batch. */
+static bool
+batch_of(struct tt_run *r, int n)
 {
-  double start = tt_tune_now();
-  int n, before = r->measured;
-  bool ok;
+  int before = r->measured;
 
-  if (r->done || r->broken || tt_run_interrupted(r))
-    return false;
-  n = tt_run_next_batch(r);
-  if (n == 0)
-    return false;
   tt_arena_reset(r->batch);
   r->nbatch = 0;
   if (r->measured == 0) {
@@ -234,15 +230,44 @@ tt_run_step(struct tt_run *r)
     tt_run_learn(r);
   if (r->nbatch < n && !tt_run_interrupted(r))
     tt_run_propose(r, n - r->nbatch);
-  if (r->nbatch == 0)
-    return false; /* exhausted */
-  ok = measure_batch(r);
-  r->broken = !ok;
-  r->busy += tt_tune_now() - start;
-  return ok && !r->timed_out && r->measured > before;
+  if (r->nbatch == 0) {
+    if (!tt_run_interrupted(r))
+      r->out->final.stopped = "exhausted";
+    return false;
+  }
+  r->broken = !measure_batch(r);
+  return !r->broken && !r->timed_out && r->measured > before;
 }
 
-/* ---- life --------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------- */
+
+/* What happens between these two is counted to the program. */
+static void
+enter(struct tt_run *r)
+{
+  r->entry = tt_tune_now();
+}
+
+static void
+leave(struct tt_run *r)
+{
+  r->spent += tt_tune_now() - r->entry;
+}
+
+void
+tt_run_step(struct tt_run *r)
+{
+  int n;
+
+  enter(r);
+  r->ended = r->ended || r->done || r->broken || tt_run_interrupted(r);
+  if (!r->ended) {
+    n = tt_run_next_batch(r);
+    r->ended = n == 0 || tt_run_enough(r) || !batch_of(r, n);
+    r->busy += tt_tune_now() - r->entry;
+  }
+  leave(r);
+}
 
 void
 tt_run_init(struct tt_run *r, struct tt_arena *arena,
@@ -287,35 +312,44 @@ open_measurer(struct tt_run *r)
   r->out->final.plain = plain.seconds;
 }
 
+/* The answer is there without any measuring. */
+static bool
+answered(struct tt_run *r)
+{
+  if (r->o->trials != 0)
+    return reuse(r);
+  r->out->schedule =
+      r->space_ops->schedule(r->arena, r->space, tt_run_initial(r));
+  r->out->status = TT_TUNED;
+  return true;
+}
+
 void
 tt_run_open(struct tt_run *r)
 {
-  if (r->o->trials == 0) {
-    r->out->schedule =
-        r->space_ops->schedule(r->arena, r->space, tt_run_initial(r));
-    r->out->status = TT_TUNED;
-    r->done = true;
-  } else {
-    r->done = reuse(r);
+  enter(r);
+  r->done = answered(r);
+  if (!r->done) {
+    tt_trials_free(&r->trials); /* what reuse() looked at */
+    tt_trials_init(&r->trials, r->program, r->space, r->space_ops, r->o);
+    load_records(r);
+    if (!tt_run_interrupted(r))
+      open_measurer(r);
   }
-  if (r->done)
-    return;
-  tt_trials_free(&r->trials); /* what reuse() looked at */
-  tt_trials_init(&r->trials, r->program, r->space, r->space_ops, r->o);
-  open_measurer(r);
-  if (r->broken)
-    return;
-  load_records(r);
-  tt_run_open_search(r);
-  r->out->final.trials = r->resumed;
-  for (int i = 0; i < r->trials.n && !r->o->retune; i++)
-    r->out->final.outcomes[r->trials.items[i].result.outcome]++;
-  r->out->final.best = tt_run_best(r);
+  if (r->measurer != NULL) {
+    tt_run_open_search(r);
+    r->out->final.trials = r->resumed;
+    for (int i = 0; i < r->trials.n && !r->o->retune; i++)
+      r->out->final.outcomes[r->trials.items[i].result.outcome]++;
+    r->out->final.best = tt_run_best(r);
+  }
+  leave(r);
 }
 
 void
 tt_run_end(struct tt_run *r)
 {
+  enter(r);
   if (!r->done && !r->broken && !tt_run_interrupted(r))
     r->broken = !tt_run_choose(r);
   if (!r->done) {
@@ -323,14 +357,16 @@ tt_run_end(struct tt_run *r)
     tt_run_flush(r);
   }
   r->done = true;
-  r->out->final.elapsed = tt_tune_now() - r->budget->start;
+  if (r->measurer != NULL)
+    r->measure->close(r->measurer);
+  r->measurer = NULL;
+  leave(r);
+  r->out->final.elapsed = r->spent;
 }
 
 void
 tt_run_free(struct tt_run *r)
 {
-  if (r->measurer != NULL)
-    r->measure->close(r->measurer);
   tt_searcher_free(r->searcher);
   if (r->model != NULL)
     r->model->ops->free(r->model);

@@ -14,11 +14,13 @@ enum { TT_MAX_BATCH = 64 };
 
 struct tt_searcher;
 
-/* What a call of the tuner may spend. */
+/* What a call of the tuner may spend, and the programs that share it. */
 struct tt_budget {
   double start;   /* monotonic seconds */
   double seconds; /* <= 0: unlimited */
   int trials;     /* < 0: unlimited */
+  int n;
+  struct tt_run *runs;
 };
 
 struct tt_run {
@@ -37,9 +39,12 @@ struct tt_run {
   struct tt_searcher *searcher;
   struct tt_trials trials;
   struct tt_tuned *out;
+  bool ended;        /* another batch makes no sense */
   bool done;         /* `out` is what it will be */
   bool broken;       /* the toolchain failed */
   const char *error; /* of it; NULL: none was given */
+  double spent;      /* seconds, up to the last entry */
+  double entry;      /* when the run was last entered */
   double busy;       /* seconds in tt_run_step() */
   int resumed;       /* trials of earlier runs that count */
   int measured;      /* trials of this run */
@@ -65,10 +70,11 @@ void tt_run_init(struct tt_run *, struct tt_arena *, const struct tt_program *,
  * records, makes ready to search.  `done` is set when there is nothing to
  * search. */
 void tt_run_open(struct tt_run *);
-/* Proposes and measures a batch.  false: there is no sense in another one
- * (budget, exhausted, interrupted, broken). */
-bool tt_run_step(struct tt_run *);
-/* The finalists' turns and the choice; then `done`. */
+/* Proposes and measures a batch, or finds that the search has ended (budget,
+ * little to gain, exhausted, interrupted, broken). */
+void tt_run_step(struct tt_run *);
+/* The finalists' turns and the choice; then `done`, and nothing is kept for
+ * measuring. */
 void tt_run_end(struct tt_run *);
 void tt_run_free(struct tt_run *);
 
@@ -101,8 +107,15 @@ void tt_run_propose(struct tt_run *, int n);
 
 /* Seconds left for trials; a large number without a budget. */
 double tt_run_time_left(const struct tt_run *);
+/* Trials of all programs, those of earlier runs that count included. */
+int tt_budget_used(const struct tt_budget *);
 /* How many trials the next batch should have; 0: the budget is spent. */
 int tt_run_next_batch(const struct tt_run *);
+/* What a second (or, without a budget of time, a trial) of the next batch is
+ * expected to gain. */
+double tt_run_promise(const struct tt_run *);
+/* Is what can still be gained within noise?  Says so in the result. */
+bool tt_run_enough(struct tt_run *);
 /* How many finalists the time that is left allows, at least two. */
 int tt_run_finalists(const struct tt_run *);
 

@@ -96,6 +96,22 @@ tt_ui_trials(struct tt_sb *sb, const struct tt_progress *p)
   tt_sb_free(&f);
 }
 
+void
+tt_ui_stopped(struct tt_sb *sb, const struct tt_tuned *t)
+{
+  const char *why = t->final.stopped;
+  if (!why)
+    return;
+  if (strcmp(why, "gain") != 0) {
+    tt_sb_add(sb, "stopped: every schedule of the space was measured");
+    return;
+  }
+  tt_sb_printf(sb, "stopped: %d more trials are expected to gain %.2f %%",
+               t->ahead, 100 * t->expected_gain);
+  if (t->expected_gain < t->noise)
+    tt_sb_printf(sb, ", within noise (%.2f %%)", 100 * t->noise);
+}
+
 /* The share of the budget that is spent, 0 when there is none. */
 static double
 spent(const struct tt_progress *p)
@@ -104,7 +120,7 @@ spent(const struct tt_progress *p)
   if (p->max_seconds > 0)
     s = p->elapsed / p->max_seconds;
   if (p->max_trials > 0)
-    s = fmax(s, (double)p->trials / p->max_trials);
+    s = fmax(s, (double)p->all_trials / p->max_trials);
   return fmin(s, 1);
 }
 
@@ -129,27 +145,30 @@ bar_best(struct tt_sb *line, const struct tt_progress *p, const char *unit)
 }
 
 void
-tt_ui_bar(struct tt_sb *sb, const struct tt_progress *p, const char *name,
-          const char *unit, int columns)
+tt_ui_bar(struct tt_sb *sb, const struct tt_progress *p, int n,
+          const struct tt_ui_program *programs, int columns)
 {
   enum { WIDTH = 10 };
   struct tt_sb line = {0}, f = {0};
   double share = spent(p);
   int full = (int)(share * WIDTH);
-  tt_sb_printf(&line, "%s ", name);
+  const struct tt_ui_program *shown = &programs[p->program];
+  tt_sb_printf(&line, "%s ", shown->name);
+  if (n > 1)
+    tt_sb_printf(&line, "(%d of %d) ", p->program + 1, n);
   if (p->max_seconds > 0 || p->max_trials > 0) {
     tt_sb_putc(&line, '[');
     for (int i = 0; i < WIDTH; i++)
       tt_sb_putc(&line, i < full ? '=' : i == full ? '>' : ' ');
     tt_sb_add(&line, "] ");
   }
-  tt_sb_printf(&line, "%d", p->trials);
+  tt_sb_printf(&line, "%d", p->all_trials);
   if (p->max_trials > 0)
     tt_sb_printf(&line, "/%d", p->max_trials);
   tt_sb_printf(&line, " trials, %.0f s", p->elapsed);
   if (share > 0 && share < 1)
     tt_sb_printf(&line, ", %.0f s left", p->elapsed / share - p->elapsed);
-  bar_best(&line, p, unit);
+  bar_best(&line, p, shown->unit);
   if (failures(&f, p, tt_outcome_name))
     tt_sb_printf(&line, ", failed: %s", f.s);
   if (p->phase)
@@ -178,10 +197,15 @@ tt_ui_quote(struct tt_sb *sb, const char *s)
 }
 
 void
-tt_ui_json(struct tt_sb *sb, const char *event, const struct tt_progress *p,
-           const char *output)
+tt_ui_json(struct tt_sb *sb, const char *event, const char *program,
+           const struct tt_progress *p, const char *output)
 {
-  tt_sb_printf(sb, "{\"event\": \"%s\", \"trials\": %d", event, p->trials);
+  tt_sb_printf(sb, "{\"event\": \"%s\"", event);
+  if (program) {
+    tt_sb_add(sb, ", \"program\": ");
+    tt_ui_quote(sb, program);
+  }
+  tt_sb_printf(sb, ", \"trials\": %d", p->trials);
   if (p->max_trials > 0)
     tt_sb_printf(sb, ", \"max_trials\": %d", p->max_trials);
   tt_sb_printf(sb, ", \"elapsed\": %.3f", p->elapsed);
@@ -207,6 +231,10 @@ tt_ui_json(struct tt_sb *sb, const char *event, const struct tt_progress *p,
     comma = ", ";
   }
   tt_sb_putc(sb, '}');
+  if (p->stopped) {
+    tt_sb_add(sb, ", \"stopped\": ");
+    tt_ui_quote(sb, p->stopped);
+  }
   if (output) {
     tt_sb_add(sb, ", \"output\": ");
     tt_ui_quote(sb, output);
@@ -226,12 +254,12 @@ terminal_columns(int fd)
 }
 
 void
-tt_ui_start(struct tt_ui *ui, FILE *out, enum tt_progress_mode mode,
-            const char *name, const char *unit)
+tt_ui_start(struct tt_ui *ui, FILE *out, enum tt_progress_mode mode, int n,
+            const struct tt_ui_program *programs)
 {
   const char *term = getenv("TERM");
   bool terminal = isatty(fileno(out)) && (!term || strcmp(term, "dumb") != 0);
-  *ui = (struct tt_ui){.out = out, .mode = mode, .name = name, .unit = unit};
+  *ui = (struct tt_ui){.out = out, .mode = mode, .n = n, .programs = programs};
   if (mode == TT_PROGRESS_AUTO)
     ui->mode = terminal ? TT_PROGRESS_BAR : TT_PROGRESS_NONE;
   ui->columns = terminal_columns(fileno(out));
@@ -254,7 +282,7 @@ draw_bar(struct tt_ui *ui, const struct tt_progress *p)
   if (ui->drawn && t - ui->shown < REDRAW_SECONDS)
     return;
   struct tt_sb sb = {0};
-  tt_ui_bar(&sb, p, ui->name, ui->unit, ui->columns);
+  tt_ui_bar(&sb, p, ui->n, ui->programs, ui->columns);
   fprintf(ui->out, "\r%s\033[K", tt_sb_str(&sb));
   fflush(ui->out);
   tt_sb_free(&sb);
@@ -272,7 +300,8 @@ tt_ui_progress(void *ctx, const struct tt_progress *p)
     draw_bar(ui, p);
     break;
   case TT_PROGRESS_JSON:
-    tt_ui_json(&sb, "progress", p, NULL);
+    tt_ui_json(&sb, "progress",
+               ui->n > 1 ? ui->programs[p->program].name : NULL, p, NULL);
     fprintf(ui->out, "%s\n", tt_sb_str(&sb));
     fflush(ui->out);
     break;

@@ -178,7 +178,7 @@ tt_c_bases_open(struct cprinter *c, const struct tt_stmt *s)
   struct block_mark mark = {c->bases.n, c->block};
   bool vectors = false;
   c->block = c->bases.n;
-  if (!c->options->naive)
+  if (!c->options->naive && !c->options->gpu)
     plan(c, s, &vectors);
   if (!vectors)
     c->bases.n = c->block;

@@ -120,6 +120,9 @@ narrower(struct cprinter *c, enum tt_dtype to, enum tt_dtype from, int lanes,
 static const char *
 plain(struct cprinter *c, const char *text, enum tt_dtype to, int lanes)
 {
+  if (c->dialect->style == TT_OPENCL_VECTORS)
+    return tt_arena_printf(c->arena, "convert_%s(%s)",
+                           tt_c_vector(c, to, lanes), text);
   return tt_arena_printf(c->arena, "__builtin_convertvector(%s, %s)", text,
                          tt_c_vector(c, to, lanes));
 }
@@ -195,6 +198,8 @@ tt_c_convert(struct cprinter *c, const char *text, enum tt_dtype to,
              enum tt_dtype from, int lanes)
 {
   int b = tt_dtype_bytes(to), a = tt_dtype_bytes(from);
+  if (c->dialect->style == TT_OPENCL_VECTORS)
+    return plain(c, text, to, lanes);
   if (to == TT_F64 && from == TT_F32)
     return doubles(c, text, lanes);
   if (tt_dtype_is_float(from))
@@ -215,6 +220,9 @@ tt_c_saturate(struct cprinter *c, const char *text, enum tt_dtype to, int lanes)
 {
   const char *f = tt_c_vector(c, TT_F32, lanes);
   const char *i = tt_c_vector(c, TT_I32, lanes);
+  if (c->dialect->style == TT_OPENCL_VECTORS)
+    return tt_arena_printf(c->arena, "convert_%s_sat(%s)",
+                           tt_c_vector(c, to, lanes), text);
   const char *name = tt_c_helper_name(
       c, tt_arena_printf(c->arena, "sat_%s_%s", tt_dtype_name(to), f));
   if (!tt_c_has_helper(c, name)) {

@@ -596,16 +596,34 @@ gather(struct cprinter *c, const struct tt_tensor *t, int n,
 {
   struct tt_sb sb = {0};
   const struct tt_expr *base = tt_access_base(c->arena, t, n, idx);
-  tt_sb_printf(&sb, "((%s){", tt_c_memory_vector(c, t->dtype, lanes));
+  bool opencl = c->dialect->style == TT_OPENCL_VECTORS;
+  tt_sb_printf(&sb, opencl ? "((%s)(" : "((%s){",
+               tt_c_memory_vector(c, t->dtype, lanes));
   for (int i = 0; i < lanes; i++)
     tt_sb_printf(
         &sb, "%s%s", i ? ", " : "",
         tt_c_element(c, t,
                      tt_iadd(c->arena, base, tt_idx(c->arena, i * stride))));
-  tt_sb_add(&sb, "})");
+  tt_sb_add(&sb, opencl ? "))" : "})");
   const char *text = tt_arena_strdup(c->arena, tt_sb_str(&sb));
   tt_sb_free(&sb);
   return text;
+}
+
+/* v.x or v.s0; with an index that is no constant, only to be read. */
+static const char *
+one_lane(struct cprinter *c, const struct tt_tensor *t, const char *name,
+         const struct tt_expr *lane)
+{
+  bool opencl = c->dialect->style == TT_OPENCL_VECTORS;
+  lane = tt_simplify(c->arena, lane, NULL);
+  if (lane->kind != TT_INT)
+    return tt_arena_printf(c->arena, "((const %s *)&%s)[%s]",
+                           tt_c_storage(t->dtype), name,
+                           tt_c_index(c, lane, PREC_ANY));
+  if (opencl)
+    return tt_arena_printf(c->arena, "%s.s%llx", name, (long long)lane->ival);
+  return tt_arena_printf(c->arena, "%s.%c", name, "xyzw"[lane->ival & 3]);
 }
 
 const char *
@@ -619,11 +637,14 @@ tt_c_access(struct cprinter *c, const struct tt_tensor *t, int n,
   if (tt_is_register(t)) {
     if (n == 0 || lanes > 1)
       return name;
+    if (c->dialect->style != TT_GNU_VECTORS)
+      return one_lane(c, t, name, idx[0]);
     return tt_arena_printf(c->arena, "%s[%s]", name, subscript(c, t, n, idx));
   }
   if (t->ndim == 0 && (t->role == TT_LOCAL || t->role == TT_CONST))
     return tt_arena_printf(c->arena, "%s[0]", name);
-  if (lanes > 1 && stride != 1 && shuffles(t->dtype, lanes, stride))
+  if (lanes > 1 && stride != 1 && !c->options->gpu &&
+      shuffles(t->dtype, lanes, stride))
     return spread(c, t, n, idx, lanes, stride);
   if (lanes > 1 && stride != 1)
     return gather(c, t, n, idx, lanes, stride);
@@ -636,6 +657,9 @@ tt_c_access(struct cprinter *c, const struct tt_tensor *t, int n,
   }
   if (lanes == 1)
     return s;
+  if (c->dialect->style == TT_OPENCL_VECTORS)
+    return store ? tt_arena_printf(c->arena, "&%s", s)
+                 : tt_arena_printf(c->arena, "vload%d(0, &%s)", lanes, s);
   return tt_arena_printf(c->arena, "*(%s%s *)&%s", store ? "" : "const ",
                          tt_c_unaligned(c, t->dtype, lanes), s);
 }

@@ -228,6 +228,18 @@ tt_c_vec_helper(struct cprinter *c, const char *op, enum tt_dtype t, int lanes)
   if (tt_c_has_helper(c, name))
     return name;
   bool select = strcmp(op, "select") == 0;
+  if (c->dialect->style == TT_OPENCL_VECTORS)
+    return tt_c_add_helper(
+        c, name,
+        select ? tt_arena_printf(c->arena,
+                                 "static inline %s %s(%s z, %s x, %s y)\n{\n"
+                                 "  return select(y, x, z);\n}\n",
+                                 v, name, m, v, v)
+               : tt_arena_printf(c->arena,
+                                 "static inline %s %s(%s x, %s y)\n{\n"
+                                 "  return select(y, x, x %s y);\n}\n",
+                                 v, name, v, v,
+                                 strcmp(op, "min") == 0 ? "<" : ">"));
   const char *mask = select
                          ? "(z)"
                          : tt_arena_printf(c->arena, "tt_a %s tt_b",
@@ -363,7 +375,7 @@ tt_c_fixed_helper(struct cprinter *c, const struct tt_expr *e)
   bool product = e->fn == TT_FN_SQRDMULH;
   int lanes = e->type.lanes;
   if (e->kind != TT_CALL || (!product && e->fn != TT_FN_RDIVP2) ||
-      e->args[1]->type.dtype != TT_I32)
+      e->args[1]->type.dtype != TT_I32 || c->dialect->style != TT_GNU_VECTORS)
     return NULL;
   const char *types[] = {tt_c_vector(c, TT_I32, lanes),
                          tt_c_vector(c, TT_U32, lanes),
@@ -456,6 +468,46 @@ scalar_op(struct cprinter *c, const struct tt_expr *e,
   return tt_cast(c->arena, e->type.dtype, x[0]);
 }
 
+/* The same for OpenCL C, whose vectors have no subscripts. */
+static const char *
+lane_function(struct cprinter *c, const char *name, const struct tt_expr *e,
+              int n, const char *const *types, const char *value)
+{
+  const char *result = tt_c_vector(c, e->type.dtype, e->type.lanes);
+  const char *b = n > 1 ? tt_arena_printf(c->arena, ", %s tt_b", types[1]) : "";
+  return tt_c_add_helper(
+      c, name,
+      tt_arena_printf(c->arena,
+                      "static inline %s %s(%s tt_a%s)\n{\n  %s tt_r;\n"
+                      "  for (int tt_i = 0; tt_i < %d; tt_i++)\n"
+                      "    ((%s *)&tt_r)[tt_i] = %s;\n  return tt_r;\n}\n",
+                      result, name, types[0], b, result, e->type.lanes,
+                      tt_c_storage(e->type.dtype), value));
+}
+
+const char *
+tt_c_opencl_math(struct cprinter *c, const struct tt_expr *e)
+{
+  bool wide =
+      tt_dtype_is_float(e->type.dtype) && tt_dtype_bytes(e->type.dtype) >= 4;
+  if (c->dialect->style != TT_OPENCL_VECTORS || e->kind != TT_CALL || !wide)
+    return NULL;
+  if (e->fn == TT_FN_ABS)
+    return "fabs";
+  if (e->fn != TT_FN_SIGMOID)
+    return tt_fn_name(e->fn);
+  const char *v = tt_c_vector(c, e->type.dtype, e->type.lanes);
+  const char *name = tt_arena_printf(c->arena, "sigmoid_%s", v);
+  if (tt_c_has_helper(c, name))
+    return name;
+  return tt_c_add_helper(
+      c, name,
+      tt_arena_printf(c->arena,
+                      "static inline %s %s(%s x)\n{\n"
+                      "  return (%s)1 / ((%s)1 + exp(-x));\n}\n",
+                      v, name, v, v, v));
+}
+
 const char *
 tt_c_lane_helper(struct cprinter *c, const struct tt_expr *e)
 {
@@ -484,6 +536,8 @@ tt_c_lane_helper(struct cprinter *c, const struct tt_expr *e)
   if (tt_c_has_helper(c, name))
     return name;
   const char *value = tt_c_expr(c, scalar_op(c, e, x), PREC_ANY);
+  if (c->dialect->style == TT_OPENCL_VECTORS)
+    return lane_function(c, name, e, n, types, value);
   const char *b =
       n > 1 ? tt_arena_printf(c->arena, "  const %s tt_b = (y);\n", types[1])
             : "";

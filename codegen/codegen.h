@@ -21,8 +21,12 @@ struct tt_codegen_options {
    * workspace; the sizes of the last two are in tt_code_sizes.  Static names
    * then carry NAME, so that a file can hold several kernels. */
   bool entry;
-  bool naive;       /* the loops as they stand, as a person would write them:
-                       what others are measured against */
+  bool naive; /* the loops as they stand, as a person would write them:
+                 what others are measured against */
+  /* For a GPU's languages: vectors have at most 16 lanes, all of them used,
+   * and no 16-bit floats; with `moves` they only carry what 16-byte loads and
+   * stores move, arithmetic is scalar. */
+  bool gpu, moves;
   bool verify_each; /* check after every pass, not at the end alone */
   const char *name; /* function name; NULL: the program's */
 };
@@ -58,9 +62,10 @@ const char *tt_codegen_bench(struct tt_arena *, const struct tt_program *,
 
 /* ---- GPUs ---- */
 
-/* TT_GPU_C: plain C, blocks and threads as loops, with the entry of a runner
- * (see tt_codegen_options.entry): what tests run. */
-enum tt_gpu_language { TT_CUDA, TT_OPENCL, TT_GPU_C };
+/* TT_GPU_C: what CUDA C gets as C with blocks and threads as loops, with the
+ * entry of a runner (see tt_codegen_options.entry): what tests run;
+ * TT_GPU_C_WIDE: the same of OpenCL C, with its vectors. */
+enum tt_gpu_language { TT_CUDA, TT_OPENCL, TT_GPU_C, TT_GPU_C_WIDE };
 enum tt_gpu_what { TT_GPU_TENSOR, TT_GPU_PREPARED, TT_GPU_WORKSPACE };
 struct tt_gpu_arg {
   const struct tt_tensor *tensor; /* TT_GPU_TENSOR */
@@ -88,7 +93,7 @@ const char *tt_codegen_gpu(struct tt_arena *, const struct tt_nest *,
                            struct tt_gpu_code *, struct tt_sb *out);
 /* The kernels' loop nests after the passes, for --dump=loops. */
 const char *tt_codegen_gpu_loops(struct tt_arena *, const struct tt_nest *,
-                                 struct tt_sb *out);
+                                 enum tt_gpu_language, struct tt_sb *out);
 /* --header, for TT_CUDA and TT_OPENCL: sizes and order of arguments; for
  * OpenCL, with NAME_WITH_LAUNCH defined, functions that launch. */
 void tt_codegen_gpu_header(struct tt_arena *, const struct tt_program *,

@@ -13,9 +13,11 @@
 #include <string.h>
 
 static const struct dialect gnu_c = {"ptrdiff_t",     "restrict",     true,
-                                     "static inline", "static const", "f"};
+                                     "static inline", "static const", "f",
+                                     TT_GNU_VECTORS};
 const struct dialect tt_plain_c = {"ptrdiff_t",     "restrict",     false,
-                                   "static inline", "static const", "f"};
+                                   "static inline", "static const", "f",
+                                   TT_GNU_VECTORS};
 
 bool
 tt_has_weights(const struct tt_program *p)

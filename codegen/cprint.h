@@ -24,6 +24,10 @@
 #include "codegen/plan.h"
 #include "ir/passes.h"
 
+/* How vectors are written: as GNU C's, OpenCL C's (float4, with operators and
+ * vload4), or CUDA C's (float4, without operators: they only move data). */
+enum vector_style { TT_GNU_VECTORS, TT_OPENCL_VECTORS, TT_CUDA_VECTORS };
+
 /* Differences between the C-like languages that one printer serves. */
 struct dialect {
   const char *index; /* type of a loop variable */
@@ -32,6 +36,7 @@ struct dialect {
   const char *function; /* how a helper is declared */
   const char *table;    /* how a constant array is declared */
   const char *single;   /* suffix of mathematical functions of floats */
+  enum vector_style style;
 };
 extern const struct dialect tt_plain_c;
 
@@ -127,6 +132,9 @@ const char *tt_c_uvector(struct cprinter *, enum tt_dtype, int lanes);
 const char *tt_c_vector(struct cprinter *, enum tt_dtype, int lanes);
 const char *tt_c_memory_vector(struct cprinter *, enum tt_dtype, int lanes);
 const char *tt_c_unaligned(struct cprinter *, enum tt_dtype, int lanes);
+/* The name of a vector of OpenCL C, "float4"; u: of the unsigned type. */
+const char *tt_c_opencl_vector(struct cprinter *, enum tt_dtype, bool u,
+                               int lanes);
 /* The vectors of char, short, int, long long that compilers' builtins take. */
 const char *tt_c_raw_vector(struct cprinter *, int bytes, int lanes);
 enum tt_dtype tt_unsigned_of(enum tt_dtype);
@@ -147,7 +155,7 @@ const char *tt_c_offset(struct cprinter *, const struct tt_affine *);
 /* The name of a tensor in memory. */
 const char *tt_c_tensor(struct cprinter *, const struct tt_tensor *);
 /* Left side of an assignment or a load, all lanes; for a store of part of a
- * vector its address. */
+ * vector, and of any in OpenCL C, its address. */
 const char *tt_c_access(struct cprinter *, const struct tt_tensor *, int n,
                         const struct tt_expr *const *idx, bool store);
 /* A call that names the place of a TT_PREFETCH. */
@@ -219,6 +227,8 @@ const char *tt_c_helper(struct cprinter *, const char *name);
 const char *tt_c_lane_helper(struct cprinter *, const struct tt_expr *);
 /* sqrdmulh and rdivp2 of whole vectors; NULL: another function. */
 const char *tt_c_fixed_helper(struct cprinter *, const struct tt_expr *);
+/* OpenCL C's own function of vectors of floats for the call; NULL: none. */
+const char *tt_c_opencl_math(struct cprinter *, const struct tt_expr *);
 /* min, max and select of whole vectors. */
 const char *tt_c_vec_helper(struct cprinter *, const char *op, enum tt_dtype,
                             int lanes);
@@ -292,6 +302,8 @@ void tt_gpu_before(struct cprinter *, const struct tt_stmt *);
 /* Declares a local that is each thread's own where threads are loops further
  * in; false: it is a local like any other. */
 bool tt_gpu_private(struct cprinter *, const struct tt_tensor *);
+/* Is the compiler told to unroll the loop? */
+bool tt_gpu_unrolls(const struct cprinter *, const struct tt_stmt *);
 /* A loop over blocks or threads. */
 void tt_gpu_loop(struct cprinter *, const struct tt_stmt *);
 

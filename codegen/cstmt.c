@@ -165,9 +165,10 @@ declare(struct cprinter *c, int n, const struct tt_tensor **used)
         continue;
       tt_sb_printf(&sb, "%s%s%s", sb.len ? ", " : "",
                    tt_names_of(c->names, used[j]),
-                   !risky              ? ""
-                   : used[j]->ndim > 0 ? " = {0}"
-                                       : " = 0");
+                   !risky ? ""
+                   : used[j]->ndim > 0 && c->dialect->style != TT_OPENCL_VECTORS
+                       ? " = {0}"
+                       : " = 0");
       not_pending(c, used[j]);
     }
     tt_c_line(c, "%s %s;", type, tt_sb_str(&sb));
@@ -306,6 +307,9 @@ static const char *
 stored_value(struct cprinter *c, const struct tt_tensor *t,
              const struct tt_expr *v)
 {
+  bool moved = c->dialect->style == TT_CUDA_VECTORS && v->type.lanes > 1;
+  if (moved)
+    return tt_c_expr(c, v, PREC_ANY);
   if (tt_c_is_half(t->dtype) && !tt_is_register(t) && v->type.lanes > 1)
     return tt_c_half_stored(c, v);
   if (t->dtype == TT_BF16 && !tt_is_register(t))
@@ -329,12 +333,17 @@ print_store(struct cprinter *c, const struct tt_stmt *s)
   const struct tt_expr *rest;
   const struct tt_tensor *t = s->tensor;
   const char *left = tt_c_access(c, t, s->nidx, s->idx, true);
+  bool opencl = c->dialect->style == TT_OPENCL_VECTORS;
   if (tt_is_register(t) && is_pending(c, t)) {
     const char *qualifier = find_pending(c, t).once ? "const " : "";
     not_pending(c, t);
-    const char *value =
-        is_zero_vector(s->value) ? "{0}" : stored_value(c, t, s->value);
+    const char *value = !is_zero_vector(s->value) ? stored_value(c, t, s->value)
+                        : opencl                  ? "0"
+                                                  : "{0}";
     tt_c_line(c, "%s%s %s = %s;", qualifier, variable_type(c, t), left, value);
+  } else if (opencl && !tt_is_register(t) && s->value->type.lanes > 1) {
+    tt_c_line(c, "vstore%d(%s, 0, %s);", s->value->type.lanes,
+              stored_value(c, t, s->value), left);
   } else if (s->nidx > 0 && !tt_is_register(t) &&
              tt_c_is_part(s->value->type.lanes)) {
     tt_c_line(c, "%s;",
@@ -432,6 +441,8 @@ print_for(struct cprinter *c, const struct tt_stmt *s)
   c->parallel += parallel;
   int mark = tt_names_mark(c->names);
   const char *i = tt_names_bind(c->names, s->var, s->var->name);
+  if (c->gpu && tt_gpu_unrolls(c, s))
+    tt_c_line(c, "#pragma unroll");
   tt_c_line(c, "for (%s %s = 0; %s < %lld; %s++) {", c->dialect->index, i, i,
             (long long)s->var->extent, i);
   tt_c_block(c, s->body);

@@ -112,6 +112,32 @@ vector_of(struct cprinter *c, const char *element, const char *stem, int lanes,
 }
 
 const char *
+tt_c_opencl_vector(struct cprinter *c, enum tt_dtype t, bool u, int lanes)
+{
+  static const char *const ints[] = {"char", "short", "int", "long"};
+  int bytes = tt_dtype_bytes(t);
+  int size = bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
+  if (tt_dtype_is_float(t) && bytes >= 4)
+    return tt_arena_printf(c->arena, "%s%d", tt_c_storage(t), lanes);
+  u = u || !tt_dtype_is_signed(t) || tt_dtype_is_float(t);
+  return tt_arena_printf(c->arena, "%s%s%d", u ? "u" : "", ints[size], lanes);
+}
+
+/* What CUDA C moves at once: of narrow types, as many bytes. */
+static const char *
+cuda_vector(struct cprinter *c, enum tt_dtype t, int lanes)
+{
+  int bytes = tt_dtype_bytes(t);
+  if (bytes < 4 && bytes * lanes == 2)
+    return "unsigned short";
+  if (bytes < 4)
+    return tt_arena_printf(c->arena, "uint%d", bytes * lanes / 4);
+  if (t == TT_I64)
+    return tt_arena_printf(c->arena, "longlong%d", lanes);
+  return tt_c_opencl_vector(c, t, false, lanes);
+}
+
+const char *
 tt_c_raw_vector(struct cprinter *c, int bytes, int lanes)
 {
   static const char *const elements[] = {"char", "short", "int", "long long"};
@@ -124,18 +150,25 @@ const char *
 tt_c_memory_vector(struct cprinter *c, enum tt_dtype t, int lanes)
 {
   const char *stem = t == TT_BF16 ? "u16" : tt_dtype_name(t);
+  if (c->dialect->style == TT_CUDA_VECTORS)
+    return cuda_vector(c, t, lanes);
+  if (c->dialect->style == TT_OPENCL_VECTORS)
+    return tt_c_opencl_vector(c, t, false, lanes);
   return vector_of(c, tt_c_storage(t), stem, lanes, tt_dtype_bytes(t));
 }
 
 const char *
 tt_c_vector(struct cprinter *c, enum tt_dtype t, int lanes)
 {
-  return tt_c_memory_vector(c, tt_c_is_half(t) ? TT_F32 : t, lanes);
+  bool half = tt_c_is_half(t) && c->dialect->style != TT_CUDA_VECTORS;
+  return tt_c_memory_vector(c, half ? TT_F32 : t, lanes);
 }
 
 const char *
 tt_c_uvector(struct cprinter *c, enum tt_dtype t, int lanes)
 {
+  if (c->dialect->style == TT_OPENCL_VECTORS)
+    return tt_c_opencl_vector(c, t, !tt_dtype_is_float(t), lanes);
   if (t != TT_I64)
     return tt_c_vector(c, tt_unsigned_of(t), lanes);
   lanes = tt_c_lanes(lanes);
@@ -150,6 +183,8 @@ tt_c_uvector(struct cprinter *c, enum tt_dtype t, int lanes)
 const char *
 tt_c_unaligned(struct cprinter *c, enum tt_dtype t, int lanes)
 {
+  if (c->dialect->style != TT_GNU_VECTORS)
+    return tt_c_memory_vector(c, t, lanes);
   const char *name =
       tt_arena_printf(c->arena, "%sx%du", tt_dtype_name(t), lanes);
   add_typedef(c,

@@ -22,6 +22,20 @@ cast(struct cprinter *c, const char *type, const char *text, int prec)
                     PREC_UNARY, prec);
 }
 
+static bool
+is_opencl(const struct cprinter *c)
+{
+  return c->dialect->style == TT_OPENCL_VECTORS;
+}
+
+/* The bits of a vector, an operand of a cast, as another type. */
+static const char *
+as_type(struct cprinter *c, const char *type, const char *text, int prec)
+{
+  return is_opencl(c) ? tt_arena_printf(c->arena, "as_%s(%s)", type, text)
+                      : cast(c, type, text, prec);
+}
+
 /* Bytes of a lane. */
 static int
 lane_bytes(enum tt_dtype t)
@@ -47,6 +61,9 @@ broadcast(struct cprinter *c, const struct tt_expr *e, int prec)
 {
   const char *type = tt_c_vector(c, e->type.dtype, e->type.lanes);
   const struct tt_expr *s = e->a;
+  if (is_opencl(c))
+    return tt_arena_printf(c->arena, "((%s)(%s))", type,
+                           exact_scalar(c, s, PREC_ANY));
   if ((s->kind == TT_INT && s->ival == 0) ||
       (s->kind == TT_FLT && s->fval == 0 && !signbit(s->fval)))
     return tt_arena_printf(c->arena, "(%s){0}", type);
@@ -60,13 +77,14 @@ static const char *
 steps(struct cprinter *c, enum tt_dtype t, int64_t stride, int lanes)
 {
   struct tt_sb sb = {0};
-  tt_sb_printf(&sb, "((%s){", tt_c_vector(c, t, lanes));
+  tt_sb_printf(&sb, is_opencl(c) ? "((%s)(" : "((%s){",
+               tt_c_vector(c, t, lanes));
   for (int i = 0; i < lanes; i++) {
     int prec;
     tt_sb_printf(&sb, "%s%s", i ? ", " : "",
                  tt_c_int(c, t, tt_wrap(t, i * stride), &prec));
   }
-  tt_sb_add(&sb, "})");
+  tt_sb_add(&sb, is_opencl(c) ? "))" : "})");
   const char *text = tt_arena_strdup(c->arena, tt_sb_str(&sb));
   tt_sb_free(&sb);
   return text;
@@ -90,8 +108,8 @@ ramp(struct cprinter *c, const struct tt_expr *e, enum tt_dtype t, int prec)
   const char *ubase =
       t == TT_I64 ? "uint64_t" : tt_c_storage(tt_unsigned_of(t));
   const char *sum = tt_c_infix(c, TT_ADD, cast(c, ubase, base, 9),
-                               cast(c, u, v, 10), PREC_UNARY);
-  return cast(c, tt_c_vector(c, t, e->type.lanes), sum, prec);
+                               as_type(c, u, v, 10), PREC_UNARY);
+  return as_type(c, tt_c_vector(c, t, e->type.lanes), sum, prec);
 }
 
 /* ---- masks ------------------------------------------------------------ */
@@ -176,6 +194,9 @@ mask(struct cprinter *c, const struct tt_expr *e, int bytes, int prec)
   case TT_BROADCAST: {
     const char *bit =
         tt_arena_printf(c->arena, "-%s", tt_c_expr(c, e->a, PREC_PRIMARY));
+    if (is_opencl(c))
+      return tt_arena_printf(c->arena, "((%s)(%s))", tt_c_vector(c, t, lanes),
+                             cast(c, tt_c_storage(t), bit, PREC_UNARY));
     text = tt_arena_printf(c->arena, "(%s){0}", tt_c_vector(c, t, lanes));
     return tt_c_infix(c, TT_SUB, cast(c, tt_c_storage(t), bit, PREC_UNARY),
                       text, prec);
@@ -227,8 +248,8 @@ as_unsigned(struct cprinter *c, const struct tt_expr *e, bool scalar)
   const char *u = t == TT_I64 ? "uint64_t" : tt_c_storage(tt_unsigned_of(t));
   if (scalar && e->kind == TT_BROADCAST)
     return cast(c, u, tt_c_expr(c, e->a, PREC_UNARY), PREC_UNARY);
-  return cast(c, tt_c_uvector(c, t, e->type.lanes),
-              tt_c_vexpr(c, e, PREC_UNARY), PREC_UNARY);
+  return as_type(c, tt_c_uvector(c, t, e->type.lanes),
+                 tt_c_vexpr(c, e, PREC_UNARY), PREC_UNARY);
 }
 
 static const char *
@@ -237,8 +258,8 @@ modular(struct cprinter *c, const struct tt_expr *e, int prec)
   bool both = e->a->kind == TT_BROADCAST && e->b->kind == TT_BROADCAST;
   const char *a = as_unsigned(c, e->a, !both);
   const char *b = as_unsigned(c, e->b, true);
-  return cast(c, tt_c_vector(c, e->type.dtype, e->type.lanes),
-              tt_c_infix(c, e->op, a, b, PREC_UNARY), prec);
+  return as_type(c, tt_c_vector(c, e->type.dtype, e->type.lanes),
+                 tt_c_infix(c, e->op, a, b, PREC_UNARY), prec);
 }
 
 static const char *
@@ -252,7 +273,8 @@ lanewise(struct cprinter *c, const struct tt_expr *e)
       args[i] = e->args[i];
   }
   const char *fn = NULL;
-  if (e->kind == TT_CALL)
+  fn = tt_c_opencl_math(c, e);
+  if (!fn && e->kind == TT_CALL)
     fn = tt_c_vmath(c, e->fn, e->type.dtype, e->type.lanes);
   if (!fn)
     fn = tt_c_fixed_helper(c, e);
@@ -279,7 +301,7 @@ shift(struct cprinter *c, const struct tt_expr *e, int prec)
     count = cast(c, "uint32_t", count, PREC_UNARY);
   if (e->op == TT_SHR || !tt_dtype_is_signed(t))
     return tt_c_infix(c, e->op, tt_c_vexpr(c, e->a, PREC_UNARY), count, prec);
-  return cast(
+  return as_type(
       c, tt_c_vector(c, t, e->type.lanes),
       tt_c_infix(c, TT_SHL, as_unsigned(c, e->a, false), count, PREC_UNARY),
       prec);
@@ -300,7 +322,7 @@ binary(struct cprinter *c, const struct tt_expr *e, int prec)
 {
   enum tt_dtype t = e->type.dtype;
   bool f = tt_dtype_is_float(t);
-  const char *dot = tt_c_dot(c, e, prec);
+  const char *dot = c->options->gpu ? NULL : tt_c_dot(c, e, prec);
   if (dot)
     return dot;
   switch (e->op) {
@@ -362,6 +384,8 @@ conversion(struct cprinter *c, const struct tt_expr *e, int prec)
         tt_arena_printf(c->arena, "-%s", mask(c, e->a, bytes, PREC_PRIMARY));
     if (t == tt_signed_of_bytes(bytes))
       return tt_c_paren(c, m, PREC_UNARY, prec);
+    if (is_opencl(c))
+      return tt_c_convert(c, m, t, tt_signed_of_bytes(bytes), lanes);
     return tt_arena_printf(c->arena, "__builtin_convertvector(%s, %s)", m,
                            type);
   }
@@ -401,22 +425,22 @@ saturation(struct cprinter *c, const struct tt_expr *e, int prec)
 /* Is the expression of the unaligned type of a load from memory?  Operators
  * take over the type of their operands. */
 static bool
-is_unaligned(const struct tt_expr *e)
+is_unaligned(const struct cprinter *c, const struct tt_expr *e)
 {
-  if (e->type.lanes == 1)
+  if (e->type.lanes == 1 || is_opencl(c))
     return false;
   if (e->kind == TT_LOAD)
     return !tt_is_register(e->tensor) && !tt_c_is_half(e->type.dtype);
   if (e->kind == TT_BINARY)
-    return is_unaligned(e->a) || is_unaligned(e->b);
-  return (e->kind == TT_NEG || e->kind == TT_NOT) && is_unaligned(e->a);
+    return is_unaligned(c, e->a) || is_unaligned(c, e->b);
+  return (e->kind == TT_NEG || e->kind == TT_NOT) && is_unaligned(c, e->a);
 }
 
 /* A branch of ?:, where both must have the same type: not an unaligned one. */
 static const char *
 branch(struct cprinter *c, const struct tt_expr *e)
 {
-  if (is_unaligned(e))
+  if (is_unaligned(c, e))
     return cast(c, tt_c_vector(c, e->type.dtype, e->type.lanes),
                 tt_c_vexpr(c, e, PREC_UNARY), PREC_UNARY);
   return tt_c_vexpr(c, e, PREC_COND + 1);
@@ -447,9 +471,9 @@ negation(struct cprinter *c, const struct tt_expr *e, int prec)
     return tt_c_paren(
         c, tt_arena_printf(c->arena, "-%s", tt_c_vexpr(c, e->a, PREC_PRIMARY)),
         PREC_UNARY, prec);
-  return cast(c, tt_c_vector(c, t, e->type.lanes),
-              tt_arena_printf(c->arena, "-%s", as_unsigned(c, e->a, false)),
-              prec);
+  return as_type(c, tt_c_vector(c, t, e->type.lanes),
+                 tt_arena_printf(c->arena, "-%s", as_unsigned(c, e->a, false)),
+                 prec);
 }
 
 /* ---- 16-bit floats ---------------------------------------------------- */
@@ -489,7 +513,8 @@ static const char *
 memory(struct cprinter *c, const struct tt_expr *e, int prec)
 {
   const char *text = tt_c_access(c, e->tensor, e->nargs, e->args, false);
-  if (tt_c_is_half(e->type.dtype) && !tt_is_register(e->tensor))
+  if (tt_c_is_half(e->type.dtype) && !tt_is_register(e->tensor) &&
+      c->dialect->style != TT_CUDA_VECTORS)
     return tt_c_half_load(c, e->type.dtype, text, e->type.lanes);
   int has = *text == '*' || *text == '(' ? PREC_UNARY : PREC_PRIMARY;
   return tt_c_paren(c, text, has, prec);

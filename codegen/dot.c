@@ -577,5 +577,5 @@ dots(void *ctx, const struct tt_stmt *s)
 const struct tt_stmt *
 tt_pass_dots(struct pass *p, const struct tt_stmt *s)
 {
-  return dots(p, s);
+  return p->options->gpu ? s : dots(p, s);
 }

@@ -1,24 +1,19 @@
-/* A loop nest becomes kernels of a GPU.
+/* A loop nest becomes kernels of a GPU: which statements are one, and whose
+ * its locals are.
  *
- * What stands outside of thread loops and is independent of its order (copies
- * into shared memory above all) is shared out among the threads.  A statement
- * at root without bound loops is shared out among blocks, too.  What cannot be
- * shared out is done by one thread.
+ * Invariant: run in the order of its text a kernel computes what the nest
+ * does.
  */
 #include "config.h"
 
 #include "codegen/gpu.h"
 
-#include "codegen/vectorize.h"
-
 #include <stdlib.h>
 
 enum {
-  THREADS = 256,          /* of a block where a schedule says nothing */
   MAX_THREADS = 1024,     /* of a block */
   MAX_PRIVATE = 16 << 10, /* bytes of one local of a thread */
-  MAX_REGISTER = 4 << 10, /* bytes of one that may become registers */
-  MAX_CHAIN = 16
+  MAX_REGISTER = 4 << 10  /* bytes of one that may become registers */
 };
 
 typedef const struct tt_stmt *stmt;
@@ -132,143 +127,6 @@ static stmt
 change_tensor(struct change *c, stmt s)
 {
   return change_stores(c, tt_stmt_map_exprs(c->g->arena, s, change_expr, c));
-}
-
-/* ---- sharing out ------------------------------------------------------- */
-
-/* Loops directly inside one another whose points can be computed in any
- * order, and what is inside them. */
-struct chain {
-  int n;
-  const struct tt_var *var[MAX_CHAIN];
-  stmt body;
-  int64_t points;
-};
-
-static struct chain
-peel(struct gpu *g, stmt s)
-{
-  struct chain c = {.points = 1};
-  while (s->kind == TT_FOR && !is_bound(s) && c.n < MAX_CHAIN &&
-         tt_vec_independent(g->arena, s) &&
-         c.points <= INT32_MAX / s->var->extent) {
-    c.points *= s->var->extent;
-    c.var[c.n++] = s->var;
-    s = s->body;
-  }
-  c.body = s;
-  return c;
-}
-
-struct values {
-  int n;
-  const struct tt_var *const *vars;
-  const struct tt_expr *value[MAX_CHAIN];
-};
-
-static const struct tt_expr *
-put_values(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
-{
-  const struct values *v = ctx;
-  return tt_expr_subst(ar, e, v->n, v->vars, v->value);
-}
-
-/* The body at point `at` of the chain, counted through. */
-static stmt
-at_point(struct gpu *g, const struct chain *c, const struct tt_expr *at)
-{
-  struct values v = {.n = c->n, .vars = c->var};
-  int64_t stride = 1;
-  for (int i = c->n - 1; i >= 0; i--) {
-    const struct tt_expr *q = tt_idiv(g->arena, at, stride);
-    v.value[i] = i ? tt_imod(g->arena, q, c->var[i]->extent) : q;
-    stride *= c->var[i]->extent;
-  }
-  return tt_stmt_map_exprs(g->arena, c->body, put_values, &v);
-}
-
-static stmt
-below(struct gpu *g, const struct tt_expr *at, int64_t end, stmt s)
-{
-  const struct tt_expr *inside =
-      tt_binary(g->arena, TT_LT, at, tt_idx(g->arena, end));
-  return tt_if(g->arena, inside, s, NULL);
-}
-
-static const char *
-index_name(int dim)
-{
-  static const char *const names[] = {"tx", "ty", "tz"};
-  return names[dim];
-}
-
-/* The points of a chain, each done by one thread of a block. */
-static stmt
-among_threads(struct gpu *g, const struct chain *c)
-{
-  struct tt_arena *ar = g->arena;
-  const struct tt_var *v[TT_GPU_DIMS] = {NULL, NULL, NULL};
-  const struct tt_expr *at = tt_idx(ar, 0);
-  int64_t threads = 1;
-  for (int d = TT_GPU_DIMS - 1; d >= 0; d--) {
-    int64_t n = g->k->block[d];
-    threads *= n;
-    if (n == 1)
-      continue;
-    v[d] = tt_pass_var(g->pass, index_name(d), n);
-    at = tt_iadd(ar, tt_imul(ar, at, n), tt_var_ref(ar, v[d]));
-  }
-  int64_t rounds = (c->points + threads - 1) / threads;
-  const struct tt_var *i = NULL;
-  if (rounds > 1) {
-    i = tt_pass_var(g->pass, "i", rounds);
-    at = tt_iadd(ar, tt_imul(ar, tt_var_ref(ar, i), threads), at);
-  }
-  stmt s = at_point(g, c, at);
-  if (rounds * threads != c->points)
-    s = below(g, at, c->points, s);
-  if (i)
-    s = tt_for(ar, TT_SERIAL, 0, i, s);
-  for (int d = 0; d < TT_GPU_DIMS; d++)
-    if (v[d])
-      s = tt_for(ar, (enum tt_for_kind)(TT_THREAD_X + d), 0, v[d], s);
-  return s;
-}
-
-/* The points of a chain, each done by one thread of all blocks. */
-static stmt
-among_blocks(struct gpu *g, const struct chain *c)
-{
-  struct tt_arena *ar = g->arena;
-  int64_t blocks = (c->points + THREADS - 1) / THREADS;
-  const struct tt_var *b = tt_pass_var(g->pass, "bx", blocks);
-  const struct tt_var *t = tt_pass_var(g->pass, "tx", THREADS);
-  const struct tt_expr *at = tt_var_ref(ar, t);
-  if (blocks > 1)
-    at = tt_iadd(ar, tt_imul(ar, tt_var_ref(ar, b), THREADS), at);
-  stmt s = at_point(g, c, at);
-  if (blocks * THREADS != c->points)
-    s = below(g, at, c->points, s);
-  s = tt_for(ar, TT_THREAD_X, 0, t, s);
-  return blocks > 1 ? tt_for(ar, TT_BLOCK_X, 0, b, s) : s;
-}
-
-/* Outside of thread loops. */
-static stmt
-share_out(void *ctx, stmt s)
-{
-  struct gpu *g = ctx;
-  stmt r = s;
-  if (s->kind == TT_STORE || (s->kind == TT_FOR && tt_is_thread(s->for_kind)))
-    return s;
-  if (s->kind == TT_FOR && !is_bound(s) && !has_threads(s)) {
-    struct chain c = peel(g, s);
-    if (c.n > 0) {
-      r = among_threads(g, &c);
-      return s->comment ? tt_comment(g->arena, s->comment, r) : r;
-    }
-  }
-  return tt_map_children(g->pass, s, share_out, g);
 }
 
 /* ---- whose a local is -------------------------------------------------- */
@@ -441,11 +299,11 @@ add_kernel(struct gpu *g, stmt s, const char *comment)
   g->k = &k;
   tt_walk(s, measure, &k);
   if (!threads)
-    k.block[0] = THREADS;
-  struct chain c = {0};
+    k.block[0] = TT_GPU_THREADS;
+  const struct tt_stmt *shared = NULL;
   if (!threads && !blocks)
-    c = peel(g, s);
-  s = c.n ? among_blocks(g, &c) : share_out(g, s);
+    shared = tt_gpu_share_blocks(g->pass, s);
+  s = shared ? shared : tt_gpu_share_threads(g->pass, &k, s);
   tt_walk(s, measure, &k);
   s = settle(g, s);
   if (k.block[0] * k.block[1] * k.block[2] > MAX_THREADS)

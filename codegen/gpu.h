@@ -14,6 +14,7 @@
 
 enum {
   TT_GPU_DIMS = 3,
+  TT_GPU_THREADS = 256,    /* of a block where a schedule says nothing */
   TT_GPU_SHARED = 48 << 10 /* bytes that the threads of a block may share */
 };
 
@@ -45,10 +46,24 @@ const struct tt_stmt *tt_gpu_complete(struct pass *, const struct gpu_kernel *);
 /* Bytes that the threads of a block share. */
 int64_t tt_gpu_shared(const struct tt_stmt *);
 
+/* What code generation does for a language. */
+struct tt_codegen_options tt_gpu_options(enum tt_gpu_language);
 /* The kernels of a statement after the passes, complete and within limits;
  * NULL: none.  Returns an error or NULL. */
 const char *tt_gpu_make(struct pass *, const struct tt_stmt *,
                         struct gpu_nest *);
+
+/* ---- gpushare.c ---- */
+
+/* What stands outside of thread loops is done by all threads of the kernel's
+ * blocks where its order does not matter. */
+const struct tt_stmt *tt_gpu_share_threads(struct pass *,
+                                           const struct gpu_kernel *,
+                                           const struct tt_stmt *);
+/* A statement without bound loops, among all threads of many blocks; NULL: its
+ * order matters. */
+const struct tt_stmt *tt_gpu_share_blocks(struct pass *,
+                                          const struct tt_stmt *);
 
 /* ---- gpubar.c ---- */
 

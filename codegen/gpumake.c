@@ -6,6 +6,25 @@
 #include "codegen/gpu.h"
 #include "ir/passes.h"
 
+enum {
+  WIDEST = 64, /* bytes of a vector of OpenCL C */
+  MOVED = 16   /* bytes that a thread moves at once, in CUDA C */
+};
+
+struct tt_codegen_options
+tt_gpu_options(enum tt_gpu_language language)
+{
+  bool wide = language == TT_OPENCL || language == TT_GPU_C_WIDE;
+  bool plain_c = language == TT_GPU_C || language == TT_GPU_C_WIDE;
+  /* (In plain C helpers are named for a file of many kernels.) */
+  return (struct tt_codegen_options){.c99 = true,
+                                     .workspace = TT_WS_ARG,
+                                     .vector_bytes = wide ? WIDEST : MOVED,
+                                     .gpu = true,
+                                     .moves = !wide,
+                                     .entry = plain_c};
+}
+
 const char *
 tt_gpu_make(struct pass *p, const struct tt_stmt *s, struct gpu_nest *out)
 {
@@ -42,9 +61,9 @@ dump(const struct gpu_nest *nest, const char *what, struct tt_sb *out)
 
 const char *
 tt_codegen_gpu_loops(struct tt_arena *arena, const struct tt_nest *nest,
-                     struct tt_sb *out)
+                     enum tt_gpu_language language, struct tt_sb *out)
 {
-  struct tt_codegen_options o = {.c99 = true, .workspace = TT_WS_ARG};
+  struct tt_codegen_options o = tt_gpu_options(language);
   struct pass p = {.arena = arena, .options = &o, .nextvar = tt_next_var(nest)};
   struct gpu_nest body, prepare;
   const char *error = tt_gpu_make(&p, nest->body, &body);

@@ -23,42 +23,52 @@ struct language {
                                          or their product */
   bool product;
   const char *global, *shared; /* before a type, with a space */
+  const char *shared_end;      /* after the declaration */
+  bool assume;                 /* that parameters are aligned to 16 bytes */
   const char *local_fence, *global_fence;
   const char *head; /* of the file */
 };
 
 static const struct language cuda = {
     {"int", "__restrict__", false, "static __device__ inline",
-     "static __device__ const", "f"},
+     "static __device__ const", "f", TT_CUDA_VECTORS},
     {"blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y",
      "threadIdx.z"},
     "extern \"C\" __global__ void __launch_bounds__(%lld)",
     true,
     "",
-    "__shared__ ",
+    "__shared__ __align__(16) ",
+    "",
+    true,
     "__syncthreads();",
     "__syncthreads();",
     "#include <cuda_runtime.h>\n#include <math.h>\n#include <stdint.h>\n\n"};
 
 static const struct language opencl = {
-    {"int", "restrict", false, "static inline", "__constant", ""},
+    {"int", "restrict", false, "static inline", "__constant", "",
+     TT_OPENCL_VECTORS},
     {"(int)get_group_id(0)", "(int)get_group_id(1)", "(int)get_group_id(2)",
      "(int)get_local_id(0)", "(int)get_local_id(1)", "(int)get_local_id(2)"},
     "__kernel __attribute__((reqd_work_group_size(%lld, %lld, %lld))) void",
     false,
     "__global ",
     "__local ",
+    " __attribute__((aligned(16)))",
+    false,
     "barrier(CLK_LOCAL_MEM_FENCE);",
     "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
     ""};
 
 static const struct language plain = {
-    {"int", "restrict", false, "static inline", "static const", "f"},
+    {"int", "restrict", false, "static inline", "static const", "f",
+     TT_GNU_VECTORS},
     {"", "", "", "", "", ""},
     "static void",
     false,
     "",
     "",
+    "",
+    false,
     NULL,
     NULL,
     "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n\n"};
@@ -170,14 +180,41 @@ tt_gpu_private(struct cprinter *c, const struct tt_tensor *t)
     return false;
   const char *name = tt_names_bind(c->names, NULL, t->name);
   if (tt_is_register(t))
-    tt_c_line(c, "%s %s[%lld] = {0};", tt_c_value(t->dtype), name,
-              (long long)threads);
+    tt_c_line(c, "%s %s[%lld] = {0};",
+              t->ndim ? tt_c_vector(c, t->dtype, (int)t->dims[0])
+                      : tt_c_value(t->dtype),
+              name, (long long)threads);
   else
     tt_c_line(c, "%s %s[%lld][%lld] = {{0}};", tt_c_storage(t->dtype), name,
               (long long)threads, (long long)tt_tensor_size(t));
   tt_names_alias(c->names, t,
                  tt_arena_printf(c->arena, "%s[%s]", name, g->thread));
   return true;
+}
+
+struct weight {
+  int stores;
+  bool loops;
+};
+
+static void
+weigh(void *ctx, const struct tt_stmt *s)
+{
+  struct weight *w = ctx;
+  w->stores += s->kind == TT_STORE;
+  w->loops |= s->kind == TT_FOR;
+}
+
+/* Short innermost loops: what is loaded for the next iterations is on its way
+ * while one computes. */
+bool
+tt_gpu_unrolls(const struct cprinter *c, const struct tt_stmt *s)
+{
+  struct weight w = {0};
+  if (c->dialect->style != TT_CUDA_VECTORS || s->var->extent > 16)
+    return false;
+  tt_walk(s->body, weigh, &w);
+  return !w.loops && w.stores * s->var->extent <= 2048;
 }
 
 /* Loops directly inside one another are one condition, of those blocks or
@@ -284,7 +321,7 @@ uses_any(const struct accesses *all, const struct spot *items, int n)
 }
 
 struct params {
-  struct tt_sb text;
+  struct tt_sb text, assume;
   TT_VEC(struct tt_gpu_arg) args;
 };
 
@@ -295,6 +332,9 @@ add_param(struct file *f, struct params *p, const char *type, const char *name,
   tt_sb_printf(&p->text, "%s%s%s *%s%s%s", p->text.len ? ", " : "",
                f->g.language->global, type, restrict_, *restrict_ ? " " : "",
                name);
+  if (f->g.language->assume)
+    tt_sb_printf(&p->assume, "  %s = (%s *)__builtin_assume_aligned(%s, 16);\n",
+                 name, type, name);
   TT_PUSH(p->args, arg);
 }
 
@@ -345,9 +385,9 @@ declare_shared(void *ctx, const struct tt_stmt *s)
   if (s->kind != TT_ALLOC || s->tensor->scope != TT_SHARED)
     return;
   const char *name = tt_names_bind(f->c.names, s->tensor, s->tensor->name);
-  tt_c_line(&f->c, "%s%s %s[%lld];", f->g.language->shared,
+  tt_c_line(&f->c, "%s%s %s[%lld]%s;", f->g.language->shared,
             tt_c_storage(s->tensor->dtype), name,
-            (long long)tt_tensor_size(s->tensor));
+            (long long)tt_tensor_size(s->tensor), f->g.language->shared_end);
   if (f->g.language == &plain)
     tt_c_line(&f->c, "for (int tt_i = 0; tt_i < %lld; tt_i++) %s[tt_i] = 99;",
               (long long)tt_tensor_size(s->tensor), name);
@@ -434,6 +474,7 @@ print_kernel(struct file *f, const struct gpu_kernel *k, bool prepare)
   tt_c_line(c, "%s", attributes(f));
   tt_c_line(c, "%s(%s)", name, tt_sb_str(&p.text));
   tt_c_line(c, "{");
+  tt_sb_add(&c->body, tt_sb_str(&p.assume));
   c->depth++;
   point(f, &all, m->prepared.items, m->prepared.n, "prepared", !prepare);
   point(f, &all, m->workspace.items, m->workspace.n, "workspace", false);
@@ -464,6 +505,7 @@ print_kernel(struct file *f, const struct gpu_kernel *k, bool prepare)
   free(f->g.barriers.items);
   f->g.barriers = (struct gpu_barriers){0};
   tt_sb_free(&p.text);
+  tt_sb_free(&p.assume);
   tt_names_release(c->names, mark);
   c->pending.n = 0;
 }
@@ -686,6 +728,8 @@ assemble(struct file *f, struct tt_sb *out)
   struct cprinter *c = &f->c;
   const char *functions = tt_arena_strdup(c->arena, tt_sb_str(&c->body));
   tt_sb_clear(&c->body);
+  for (int i = 0; i < c->typedefs.n; i++)
+    tt_c_line(c, "%s", c->typedefs.items[i]);
   tt_c_definitions(c);
   tt_sb_add(&c->body, functions);
   tt_sb_add(out, f->g.language->head);
@@ -731,7 +775,8 @@ tt_codegen_gpu(struct tt_arena *arena, const struct tt_nest *nest,
                enum tt_gpu_language language, const char *name,
                struct tt_gpu_code *code, struct tt_sb *out)
 {
-  struct tt_codegen_options o = {.c99 = true, .workspace = TT_WS_ARG};
+  bool plain_c = language == TT_GPU_C || language == TT_GPU_C_WIDE;
+  struct tt_codegen_options o = tt_gpu_options(language);
   struct pass p = {.arena = arena, .options = &o, .nextvar = tt_next_var(nest)};
   struct file f = {.pass = &p, .nest = nest};
   struct gpu_nest body, prepare;
@@ -746,7 +791,6 @@ tt_codegen_gpu(struct tt_arena *arena, const struct tt_nest *nest,
   f.g.language = language == TT_CUDA     ? &cuda
                  : language == TT_OPENCL ? &opencl
                                          : &plain;
-  o.entry = language == TT_GPU_C; /* (helpers are named for a file of many) */
   f.c = (struct cprinter){.arena = arena,
                           .options = &o,
                           .dialect = &f.g.language->dialect,
@@ -764,7 +808,7 @@ tt_codegen_gpu(struct tt_arena *arena, const struct tt_nest *nest,
     print_cuda_launch(&f, true);
   if (language == TT_CUDA)
     print_cuda_launch(&f, false);
-  if (language == TT_GPU_C)
+  if (plain_c)
     print_entry(&f);
   assemble(&f, out);
   *code = (struct tt_gpu_code){

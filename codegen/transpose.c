@@ -286,7 +286,8 @@ const struct tt_stmt *
 tt_pass_transpose(struct pass *p, const struct tt_stmt *s)
 {
   /* (What is done ahead of time need not be fast.) */
-  if (p->options->naive || p->options->vector_bytes < 16 || p->ahead)
+  if (p->options->naive || p->options->gpu || p->options->vector_bytes < 16 ||
+      p->ahead)
     return s;
   return visit(p, s);
 }

@@ -111,6 +111,39 @@ take_branch(void *ctx, struct tt_arena *arena, const struct tt_expr *e)
   return e->kind == TT_SELECT && tt_expr_equal(e->c, cond) ? e->a : e;
 }
 
+/* Is what lies there sure to be a multiple of the vector's size?  (Where GPUs
+ * have vectors only to move data, all but locals begins at one of 16 bytes.) */
+static bool
+is_aligned(const struct vec *v, const struct tt_tensor *t, int n,
+           const struct tt_expr *const *idx)
+{
+  int lanes;
+  int64_t stride;
+  tt_access_shape(t, n, idx, &lanes, &stride);
+  if (stride != 1 || t->role == TT_CONST ||
+      (t->role == TT_LOCAL && t->scope != TT_SHARED))
+    return false;
+  struct tt_affine a =
+      tt_affine_of(v->arena, tt_access_base(v->arena, t, n, idx));
+  bool ok = a.c0 % lanes == 0;
+  for (int i = 0; i < a.n; i++)
+    ok = ok && a.coef[i] % lanes == 0;
+  return ok;
+}
+
+static bool
+is_aligned_load(const struct vec *v, const struct tt_expr *e)
+{
+  return e->kind == TT_LOAD && e->type.lanes > 1 &&
+         is_aligned(v, e->tensor, e->nargs, e->args);
+}
+
+static bool
+is_half(enum tt_dtype t)
+{
+  return t == TT_F16 || t == TT_BF16;
+}
+
 /* The store of all lanes at once, or NULL; see tt_vec_expr for guard. */
 static const struct tt_stmt *
 vector_store(const struct vec *v, const struct piece *p,
@@ -121,7 +154,8 @@ vector_store(const struct vec *v, const struct piece *p,
   const struct tt_expr *const *idx = s->idx;
   int n = s->nidx, lanes;
   int64_t stride;
-  if (t->dtype == TT_BOOL)
+  const struct tt_codegen_options *o = v->pass->options;
+  if (t->dtype == TT_BOOL || (o->gpu && !o->moves && is_half(t->dtype)))
     return NULL;
   if (!tt_vec_index(v, p, &t, &n, &idx))
     return NULL;
@@ -129,7 +163,7 @@ vector_store(const struct vec *v, const struct piece *p,
   if (lanes == 1 || stride != 1)
     return NULL;
   const struct tt_expr *r = tt_vec_expr(v, p, value, guard);
-  if (!r)
+  if (!r || (o->moves && !(is_aligned(v, t, n, idx) && is_aligned_load(v, r))))
     return NULL;
   if (r->type.lanes == 1)
     r = tt_broadcast(v->arena, r, lanes);
@@ -143,6 +177,24 @@ find_register(void *ctx, const struct tt_expr *e)
                   e->tensor->scope == TT_REGISTER;
 }
 
+/* Neighbours that go to places of their own in shared memory are read as one.
+ */
+static const struct tt_expr *
+scattered_copy(const struct vec *v, const struct piece *p,
+               const struct tt_stmt *s)
+{
+  enum tt_dtype t = s->tensor->dtype;
+  const struct tt_expr *guard = NULL, *load = s->value;
+  bool sides = load->tensor->role != TT_LOCAL && s->tensor->role == TT_LOCAL &&
+               s->tensor->scope == TT_SHARED;
+  if (!sides || tt_dtype_bytes(t) < 4)
+    return NULL;
+  load = tt_vec_expr(v, p, load, &guard);
+  return load && load->type.lanes == p->lanes && is_aligned_load(v, load)
+             ? load
+             : NULL;
+}
+
 /* Sums that leave registers through arithmetic for places that lie apart: the
  * arithmetic is done for all lanes.  NULL: it is something else. */
 static const struct tt_expr *
@@ -150,7 +202,12 @@ scattered_value(const struct vec *v, const struct piece *p,
                 const struct tt_stmt *s)
 {
   enum tt_dtype t = s->tensor->dtype;
+  const struct tt_codegen_options *o = v->pass->options;
   bool sums = false;
+  if (o->gpu && s->value->kind == TT_LOAD && p->lanes > 1)
+    return scattered_copy(v, p, s);
+  if (o->moves)
+    return NULL;
   tt_expr_visit(s->value, find_register, &sums);
   if (!sums || p->lanes == 1 || s->value->kind == TT_LOAD ||
       s->tensor->role == TT_LOCAL || t == TT_F16 || t == TT_BF16 ||
@@ -412,8 +469,10 @@ vec_loop(struct ctx *c, const struct tt_stmt *s)
     tt_walk(s->body, find_useful, &u);
   if (sh.vector || sh.parallel || sh.deep || !u.found ||
       !tt_vec_independent(arena, s)) {
+    const struct tt_codegen_options *o = c->pass->options;
+    bool write_out = o->gpu ? s->var->extent <= STRAIGHT : false;
     enum tt_for_kind kind =
-        registers && !sh.parallel && c->pass->options->vector_bytes > 0
+        (registers && !sh.parallel && o->vector_bytes > 0) || write_out
             ? TT_UNROLL
             : TT_SERIAL;
     return tt_for(arena, kind, 1, s->var, vec_stmt(c, s->body));
@@ -434,6 +493,6 @@ vec_stmt(void *ctx, const struct tt_stmt *s)
 const struct tt_stmt *
 tt_pass_vectorize(struct pass *p, const struct tt_stmt *s)
 {
-  struct ctx c = {p, tt_vec_lanes(p->arena, s, p->options->vector_bytes)};
+  struct ctx c = {p, tt_vec_lanes(p->arena, s, p->options)};
   return vec_stmt(&c, s);
 }

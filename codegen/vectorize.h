@@ -33,13 +33,14 @@ struct vec {
  * True unless one could see what another one stores. */
 bool tt_vec_independent(struct tt_arena *, const struct tt_stmt *loop);
 /* Lanes to use for every vector loop of a statement: a power of two, such
- * that the widest type of the loop's arithmetic fits `bytes`, and equal for
- * loops that share a local tensor, so that they slice it alike.  *parts: the
- * loop's remainder may be part of a vector, because the machine has masks for
- * all that is loaded and stored, and no arithmetic traps in unused lanes. */
+ * that the widest type of the loop's arithmetic fits the target's vectors, and
+ * equal for loops that share a local tensor, so that they slice it alike.
+ * *parts: the loop's remainder may be part of a vector, because the machine has
+ * masks for all that is loaded and stored, and no arithmetic traps in unused
+ * lanes. */
 struct vec_lanes;
 struct vec_lanes *tt_vec_lanes(struct tt_arena *, const struct tt_stmt *,
-                               int bytes);
+                               const struct tt_codegen_options *);
 int tt_vec_lanes_of(const struct vec_lanes *, const struct tt_stmt *loop,
                     bool *parts);
 /* Is a register tensor indexed by the variable somewhere in the body? */

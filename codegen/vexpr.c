@@ -178,7 +178,9 @@ vec_load(const struct vec *v, const struct piece *p, const struct tt_expr *e)
   int n = e->nargs, lanes;
   int64_t stride;
   /* Vectors hold the storage of a type; bools are masks. */
-  if (t->dtype == TT_BOOL)
+  const struct tt_codegen_options *o = v->pass->options;
+  bool half = t->dtype == TT_F16 || t->dtype == TT_BF16;
+  if (t->dtype == TT_BOOL || (half && o->gpu && !o->moves))
     return NULL;
   if (!tt_vec_index(v, p, &t, &n, &idx))
     return NULL;

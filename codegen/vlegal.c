@@ -13,6 +13,8 @@
 
 #include <stdlib.h>
 
+enum { MOST_LANES_OF_GPU = 16 };
+
 /* ---- dependence ------------------------------------------------------- */
 
 struct inner {
@@ -222,7 +224,8 @@ widest_stmt(void *ctx, const struct tt_stmt *s)
 
 struct vec_lanes {
   struct tt_arena *arena;
-  int bytes;
+  int bytes, most; /* of a vector; lanes */
+  bool masks;
   int n, cap;
   struct entry {
     const struct tt_stmt *loop;
@@ -306,9 +309,9 @@ add_loop(void *ctx, const struct tt_stmt *s)
     return;
   struct width w = {s->var, 1};
   tt_walk(s->body, widest_stmt, &w);
-  int fit = v->bytes / w.bytes;
+  int fit = v->bytes / w.bytes < v->most ? v->bytes / w.bytes : v->most;
   struct entry e = {s, power_of_two(s->lanes < fit ? s->lanes : fit),
-                    v->bytes >= 32 && in_parts(s), v->locals.n, 0};
+                    v->masks && in_parts(s), v->locals.n, 0};
   struct accesses all = {0};
   tt_collect_accesses(s->body, &all);
   for (int i = 0; i < all.n; i++) {
@@ -372,11 +375,14 @@ agree(struct vec_lanes *v)
 }
 
 struct vec_lanes *
-tt_vec_lanes(struct tt_arena *arena, const struct tt_stmt *s, int bytes)
+tt_vec_lanes(struct tt_arena *arena, const struct tt_stmt *s,
+             const struct tt_codegen_options *options)
 {
   struct vec_lanes *v = TT_NEW(arena, struct vec_lanes);
   v->arena = arena;
-  v->bytes = bytes;
+  v->bytes = options->vector_bytes;
+  v->most = options->gpu ? MOST_LANES_OF_GPU : INT32_MAX;
+  v->masks = v->bytes >= 32 && !options->gpu;
   tt_walk(s, add_loop, v);
   if (v->locals.n > 0)
     agree(v);

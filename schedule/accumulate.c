@@ -8,6 +8,8 @@
 
 #include "schedule/lower.h"
 
+#include "ir/passes.h"
+
 typedef const struct tt_stmt *stmt;
 
 static void
@@ -84,6 +86,37 @@ shrunk_at(struct tt_inst *in, struct tt_place_values *p)
   return k;
 }
 
+static void
+find_harm(void *ctx, const struct tt_expr *e)
+{
+  bool *harm = ctx;
+  bool divides =
+      (e->kind == TT_BINARY && (e->op == TT_DIV || e->op == TT_MOD)) ||
+      (e->kind == TT_CALL && (e->fn == TT_FN_QUOT || e->fn == TT_FN_REM));
+  if (divides && !tt_dtype_is_float(e->type.dtype)) {
+    struct tt_interval d =
+        tt_bounds(e->kind == TT_CALL ? e->args[1] : e->b, NULL);
+    *harm |= !d.ok || (d.lo <= 0 && d.hi >= 0);
+  }
+  for (int i = 0; e->kind == TT_LOAD && i < e->nargs; i++) {
+    struct tt_interval at = tt_bounds(e->args[i], NULL);
+    *harm |= !at.ok || at.lo < 0 || at.hi >= e->tensor->dims[i];
+  }
+}
+
+/* Can a value be computed for points that are none of the stage's: is all
+ * that it reads, copies with padded tails above all, there for them, too? */
+static bool
+is_harmless(const struct tt_inst *in, const struct tt_expr *value)
+{
+  bool harm = false;
+  for (int c = 0; c < in->ss->ncaches;
+       c++) /* copied as far as they are there */
+    harm |= in->cache[c] && !in->ss->caches[c].nlayout;
+  tt_expr_visit(value, find_harm, &harm);
+  return !harm;
+}
+
 stmt
 tt_lw_update(struct tt_inst *in)
 {
@@ -109,7 +142,8 @@ tt_lw_update(struct tt_inst *in)
   stmt store = tt_store(ar, t, n, idx, value);
   for (int i = known.n - 1; i >= 0; i--)
     store = tt_if(ar, known.cond[i], store, NULL);
-  return tt_lw_guarded(in, store);
+  return in->acc && is_harmless(in, value) ? tt_lw_padded(in, store)
+                                           : tt_lw_guarded(in, store);
 }
 
 /* What a nest over the remaining spatial loops does. */
@@ -218,7 +252,9 @@ sweep_point(struct tt_inst *in, enum sweep what)
     break;
   case LOAD_ACC:
     parts[0] =
-        tt_store(ar, acc, na, a, tt_load(ar, in->target, st->nspatial, t));
+        tt_store(ar, acc, na, a,
+                 tt_lw_inside_padding(
+                     in, tt_load(ar, in->target, st->nspatial, t), identity));
     break;
   case STORE_ACC:
     if (in->acc_vector < 0)
@@ -229,7 +265,9 @@ sweep_point(struct tt_inst *in, enum sweep what)
   }
   if (in->acc_vector >= 0 && (what == INIT_ACC || what == LOAD_ACC))
     parts[1] = init_lanes(in, na, a, identity);
-  return tt_lw_guarded(in, tt_seq(ar, 2, parts));
+  stmt all = tt_seq(ar, 2, parts);
+  return what == INIT_ACC || what == LOAD_ACC ? tt_lw_padded(in, all)
+                                              : tt_lw_guarded(in, all);
 }
 
 /* A nest over the spatial loops from a position on. */

@@ -1,6 +1,7 @@
-/* The schedule for a GPU where nothing was searched or given: a thread for
- * every result, which sums in a register; what is cheap is computed where it
- * is used.
+/* The schedule for a GPU where nothing was searched or given: tiles where
+ * operands are used again; else a thread for every result, which sums in a
+ * register.  What is cheap is computed where it is used, and what follows a
+ * reduction element by element takes its sums from registers.
  */
 #include "config.h"
 
@@ -80,15 +81,55 @@ bind_stage(struct tt_schedule *s, int stage)
     tt_cache_write(s, stage, loop);
 }
 
-struct tt_schedule *
-tt_gpu_schedule(struct tt_arena *arena, const struct tt_program *program,
-                bool strict_fp)
+/* The first elementwise stage that can take the sums from their registers. */
+static void
+finish_stage(struct tt_schedule *s, int stage)
+{
+  const struct tt_tensor *sums = s->stages[stage].stage->out;
+  if (s->stages[stage].cache_write == TT_NO_CACHE)
+    return;
+  for (int i = stage + 1; i < s->nstages; i++)
+    if (s->stages[i].place == TT_ROOT &&
+        s->stages[i].stage->red == TT_RED_NONE &&
+        tt_expr_uses_tensor(s->stages[i].value, sums)) {
+      tt_finish(s, i, stage); /* unless it is refused */
+      return;
+    }
+}
+
+/* `plain`, by stage: it gets no tiles; set where they are refused, and then
+ * the schedule is none. */
+static struct tt_schedule *
+attempt(struct tt_arena *arena, const struct tt_program *program,
+        bool strict_fp, bool *plain)
 {
   struct tt_schedule *s = tt_schedule_new(arena, program, strict_fp);
   inline_cheap(s);
-  for (int i = 0; i < s->nstages; i++)
-    if (s->stages[i].place == TT_ROOT)
+  for (int i = 0; i < s->nstages; i++) {
+    if (s->stages[i].place != TT_ROOT)
+      continue;
+    enum tt_tiling tiles = plain[i] ? TT_GPU_NO_TILES : tt_gpu_tile(s, i);
+    if (tiles == TT_GPU_REFUSED) {
+      plain[i] = true;
+      return NULL;
+    }
+    if (tiles == TT_GPU_NO_TILES)
       bind_stage(s, i);
+    finish_stage(s, i);
+  }
   s->error = NULL;
+  return s;
+}
+
+struct tt_schedule *
+tt_gpu_schedule(struct tt_arena *arena, const struct tt_program *program,
+                bool strict_fp, bool tiles)
+{
+  bool *plain = TT_ARRAY(arena, bool, (size_t)program->nstages + 1);
+  for (int i = 0; i < program->nstages; i++)
+    plain[i] = !tiles;
+  struct tt_schedule *s = NULL;
+  while (!s)
+    s = attempt(arena, program, strict_fp, plain);
   return s;
 }

@@ -106,7 +106,7 @@ tt_split(struct tt_schedule *s, int stage, int loop, int64_t factor,
         s->stages[st].at_loop = loop;
     return -1;
   }
-  static const char *const tails[] = {"peel", "guard", "shift"};
+  static const char *const tails[] = {"peel", "guard", "shift", "pad"};
   if (tail == TT_TAIL_PEEL)
     tt_record(s, stage, "split", "lil", ss->loops[loop].name, factor,
               inner_name);

@@ -81,6 +81,7 @@ enter_split(struct tt_inst *in, int loop, struct tt_how how, tt_inside_fn *fn,
     parts[1] = enter_piece(in, loop, how, fn, ctx, split, full, 1, rem);
     return tt_seq(in->lw->arena, 2, parts);
   }
+  case TT_TAIL_PAD:
   case TT_TAIL_GUARD: {
     in->guards[in->nguards++] = split;
     stmt st = enter_piece(in, loop, how, fn, ctx, split, 0, full + 1, f);
@@ -277,22 +278,62 @@ all_entered(const struct tt_inst *in, int loop)
   return all_entered(in, l->child[0]) && all_entered(in, l->child[1]);
 }
 
-/* Wrap in the guards of splits with a guarded tail. */
-stmt
-tt_lw_guarded(struct tt_inst *in, stmt st)
+static bool
+is_padded(const struct tt_inst *in, int split)
+{
+  const struct tt_loop *l = &in->ss->loops[split];
+  return in->ss->loops[l->child[0]].tail == TT_TAIL_PAD && !l->reduce;
+}
+
+static const struct tt_expr *
+guard_of(struct tt_inst *in, int split)
 {
   struct tt_arena *ar = in->lw->arena;
+  return tt_binary(ar, TT_LT, tt_loop_value(in, split),
+                   tt_idx(ar, tt_max_extent(in, split)));
+}
+
+static stmt
+guarded(struct tt_inst *in, stmt st, bool padded)
+{
   if (++in->lw->nodes > MAX_STATEMENTS && !in->lw->error)
     in->lw->error = "the tails of its splits make too much code";
   for (int i = in->nguards - 1; i >= 0; i--) {
     int q = in->guards[i];
-    if (all_entered(in, q))
-      st = tt_if(ar,
-                 tt_binary(ar, TT_LT, tt_loop_value(in, q),
-                           tt_idx(ar, tt_max_extent(in, q))),
-                 st, NULL);
+    if (all_entered(in, q) && !(padded && is_padded(in, q)))
+      st = tt_if(in->lw->arena, guard_of(in, q), st, NULL);
   }
   return st;
+}
+
+/* Wrap in the guards of splits with a guarded tail. */
+stmt
+tt_lw_guarded(struct tt_inst *in, stmt st)
+{
+  return guarded(in, st, false);
+}
+
+/* The same without those of padded tails. */
+stmt
+tt_lw_padded(struct tt_inst *in, stmt st)
+{
+  return guarded(in, st, true);
+}
+
+/* The value where padded tails have points of the stage, else the other. */
+const struct tt_expr *
+tt_lw_inside_padding(struct tt_inst *in, const struct tt_expr *value,
+                     const struct tt_expr *other)
+{
+  const struct tt_expr *inside = NULL;
+  for (int i = 0; i < in->nguards; i++) {
+    int q = in->guards[i];
+    if (!all_entered(in, q) || !is_padded(in, q))
+      continue;
+    const struct tt_expr *one = guard_of(in, q);
+    inside = inside ? tt_binary(in->lw->arena, TT_AND, inside, one) : one;
+  }
+  return inside ? tt_select(in->lw->arena, inside, value, other) : value;
 }
 
 struct tt_tensor *
@@ -383,8 +424,10 @@ fill_inside(struct tt_inst *in, void *ctx)
   const struct tt_expr *idx[TT_MAX_DIMS];
   for (int d = 0; d < c->nlayout; d++)
     idx[d] = tt_lw_layout_index(in, c->layout[d]);
-  return tt_lw_guarded(in, tt_store(ar, in->cache[f.cache], c->nlayout, idx,
-                                    tt_lw_at_place(&p, c->access)));
+  const struct tt_expr *value = tt_lw_inside_padding(
+      in, tt_lw_at_place(&p, c->access), tt_zero(ar, c->access->type.dtype));
+  return tt_lw_padded(in,
+                      tt_store(ar, in->cache[f.cache], c->nlayout, idx, value));
 }
 
 /* `value` where `index` is inside the tensor, else the border's. */

@@ -149,6 +149,13 @@ const struct tt_expr *tt_lw_at_place(struct tt_place_values *,
                                      const struct tt_expr *);
 /* Wrap in the guards of splits with a guarded tail. */
 const struct tt_stmt *tt_lw_guarded(struct tt_inst *, const struct tt_stmt *);
+/* The same without those of padded tails: what is computed there lies in
+ * memory made for it. */
+const struct tt_stmt *tt_lw_padded(struct tt_inst *, const struct tt_stmt *);
+/* The value where padded tails have points of the stage, else the other. */
+const struct tt_expr *tt_lw_inside_padding(struct tt_inst *,
+                                           const struct tt_expr *value,
+                                           const struct tt_expr *other);
 /* A new TT_LOCAL; its scope follows from its size. */
 struct tt_tensor *tt_lw_local_tensor(struct tt_lowering *, const char *name,
                                      enum tt_dtype, int ndim,

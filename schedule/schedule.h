@@ -19,7 +19,10 @@
 #define TT_NO_CACHE (-2)
 
 enum tt_node { TT_AXIS, TT_SPLIT_OUTER, TT_SPLIT_INNER, TT_FUSED };
-enum tt_tail { TT_TAIL_PEEL, TT_TAIL_GUARD, TT_TAIL_SHIFT };
+/* TT_TAIL_PAD: rounded up like TT_TAIL_GUARD; accumulators and copies laid out
+ * by loops have points for the rest, too, which are computed, from zeros, and
+ * never stored. */
+enum tt_tail { TT_TAIL_PEEL, TT_TAIL_GUARD, TT_TAIL_SHIFT, TT_TAIL_PAD };
 
 /* One loop of a stage.  Handles are positions in tt_stage_schedule.loops and
  * never change. */
@@ -224,9 +227,11 @@ struct tt_schedule *tt_space_schedule(struct tt_arena *,
 /* The configuration of the default schedule (--trials=0). */
 void tt_space_default(const struct tt_space *, int *config);
 
-/* The default schedule for GPUs. */
+/* The default schedule for GPUs: with tiles (whose code may exceed a limit of
+ * GPUs) or without. */
 struct tt_schedule *tt_gpu_schedule(struct tt_arena *,
-                                    const struct tt_program *, bool strict_fp);
+                                    const struct tt_program *, bool strict_fp,
+                                    bool tiles);
 
 /* ---- the space of a block with open choices (choices.c) ---------------- */
 

@@ -56,6 +56,12 @@ bool tt_shrinks_border(struct tt_arena *, const struct tt_stage_schedule *,
 /* Is there one with both axes in it (loop handles)? */
 bool tt_shrinks_with(struct tt_arena *, const struct tt_stage_schedule *, int a,
                      int b);
+/* ---- gpu_tiles.c ---- */
+enum tt_tiling { TT_GPU_NO_TILES, TT_GPU_TILED, TT_GPU_REFUSED };
+/* Tiles for a GPU, where the stage's operands are read again and again.
+ * TT_GPU_REFUSED: a primitive was, and the stage is half done. */
+enum tt_tiling tt_gpu_tile(struct tt_schedule *, int stage);
+
 /* Are they the same in all lanes of a vector loop?  Refuses otherwise. */
 bool tt_check_shrink(struct tt_schedule *, int stage);
 /* Are these the numbers 0..ndim-1, each once? */

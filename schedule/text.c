@@ -138,8 +138,11 @@ do_split(const struct call *k)
     t = TT_TAIL_GUARD;
   else if (strcmp(tail, "shift") == 0)
     t = TT_TAIL_SHIFT;
+  else if (strcmp(tail, "pad") == 0)
+    t = TT_TAIL_PAD;
   else
-    return tt_refuse(k->s, "tail=\"%s\": must be peel, guard or shift", tail);
+    return tt_refuse(k->s, "tail=\"%s\": must be peel, guard, pad or shift",
+                     tail);
   return tt_split(k->s, k->stage, loop, factor, name, t) >= 0;
 }
 

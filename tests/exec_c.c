@@ -368,11 +368,12 @@ run_case(struct tt_arena *arena, const struct exec_case *k,
 }
 
 static const char *
-print_kernels(struct tt_arena *arena, const struct tt_nest *nest,
+print_kernels(struct tt_arena *arena, const struct exec_case *k,
               const char *name, struct tt_code_sizes *sizes, struct tt_sb *text)
 {
   struct tt_gpu_code code;
-  const char *error = tt_codegen_gpu(arena, nest, TT_GPU_C, name, &code, text);
+  const char *error = tt_codegen_gpu(
+      arena, k->nest, k->wide ? TT_GPU_C_WIDE : TT_GPU_C, name, &code, text);
   if (!error)
     *sizes = (struct tt_code_sizes){.workspace_bytes = code.workspace_bytes,
                                     .prepared_bytes = code.prepared_bytes};
@@ -388,9 +389,8 @@ print_all(struct tt_arena *arena, int n, const struct exec_case *cases,
     o.name = tt_arena_printf(arena, "kernel%d", i);
     o.entry = true;
     const char *error =
-        cases[i].gpu
-            ? print_kernels(arena, cases[i].nest, o.name, &sizes[i], text)
-            : tt_codegen_c(arena, cases[i].nest, &o, &sizes[i], text);
+        cases[i].gpu ? print_kernels(arena, &cases[i], o.name, &sizes[i], text)
+                     : tt_codegen_c(arena, cases[i].nest, &o, &sizes[i], text);
     if (error) {
       *failed = i;
       return error;

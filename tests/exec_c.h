@@ -14,7 +14,8 @@ struct exec_case {
   struct tt_codegen_options options;
   struct tt_values *in;   /* inputs and weights */
   struct tt_values *want; /* outputs; may be the same object */
-  bool gpu; /* its kernels for GPUs, with blocks and threads as loops */
+  bool gpu;  /* its kernels for GPUs, with blocks and threads as loops */
+  bool wide; /* those of OpenCL C, with vectors */
 };
 
 /* Compile and run all of them.  NULL, or the first thing that is wrong: what

@@ -104,7 +104,7 @@ tiled(struct tt_arena *ar, struct tt_program *p, enum tt_tail tail)
   assert_true(tt_bind(s, 0, loop(s, "nx"), TT_THREAD_X));
   assert_true(tt_cache_write(s, 0, loop(s, "n")));
   for (int i = 0; i < 2; i++)
-    assert_true(tt_cache_read(s, 0, p->tensors[i], loop(s, "k"), 0, NULL, 0,
+    assert_true(tt_cache_read(s, 0, p->tensors[i], loop(s, "k"), 0, NULL, 4,
                               i ? "Bs" : "As"));
   assert_true(tt_unroll(s, 0, loop(s, "mr")));
   assert_true(tt_unroll(s, 0, loop(s, "nr")));
@@ -146,10 +146,12 @@ tiled_product_is_right(void **state)
     if (error)
       fail_msg("%s", error);
     assert_equal(p->tensors[2], want, got);
-    struct exec_case c = {&nest, {0}, want, want, true};
-    error = exec_c(ar, 1, &c, 0, NULL);
-    if (error)
-      fail_msg("%s", error);
+    for (int wide = 0; wide < 2; wide++) {
+      struct exec_case c = {&nest, {0}, want, want, true, wide};
+      error = exec_c(ar, 1, &c, 0, NULL);
+      if (error)
+        fail_msg("%s", error);
+    }
     tt_values_free(want);
     tt_values_free(got);
   }
@@ -174,7 +176,7 @@ blocks_fill_their_own_memory(void **state)
   struct tt_values *v = tt_values_new();
   tt_values_random(v, p, 1);
   assert_null(tt_interpret_program(p, v));
-  struct exec_case c = {&nest, {0}, v, v, true};
+  struct exec_case c = {&nest, {0}, v, v, true, false};
   error = exec_c(ar, 1, &c, 0, NULL);
   if (error)
     fail_msg("%s", error);
@@ -215,19 +217,21 @@ make_case(struct tt_arena *ar, struct pair *p, struct exec_case *c)
   const char *error = NULL;
   p->program = tt_random_program(ar, p->seed);
   p->schedule = p->seed % 3 == 0
-                    ? tt_gpu_schedule(ar, p->program, false)
+                    ? tt_gpu_schedule(ar, p->program, false, p->seed % 2)
                     : tt_random_schedule(ar, p->program, 7 * p->seed + 5,
                                          4 + (int)(p->seed % 30), false);
   if (!tt_schedule_lower(ar, p->schedule, &p->nest, &error))
     return false;
-  error = tt_codegen_gpu(ar, &p->nest, TT_GPU_C, NULL, &code, &text);
+  bool wide = p->seed % 2;
+  error = tt_codegen_gpu(ar, &p->nest, wide ? TT_GPU_C_WIDE : TT_GPU_C, NULL,
+                         &code, &text);
   tt_sb_free(&text);
   if (error && (strstr(error, "GPU") || strstr(error, " dimension ") ||
                 strstr(error, "unrolling")))
     return false;
   if (error)
     show(p, error);
-  *c = (struct exec_case){.nest = &p->nest, .gpu = true};
+  *c = (struct exec_case){.nest = &p->nest, .gpu = true, .wide = wide};
   c->in = c->want = tt_values_new();
   tt_values_random(c->in, p->program, p->seed);
   error = tt_interpret_program(p->program, c->want);

@@ -305,7 +305,7 @@ examples_are_right(void **state)
     tt_solve_congruences(f.program);
     tt_factor_sums(f.program, false);
     bool skipped;
-    const char *error = check(ar, tt_gpu_schedule(ar, f.program, false),
+    const char *error = check(ar, tt_gpu_schedule(ar, f.program, false, true),
                               f.program, 1, &skipped);
     if (error || skipped)
       fail_msg("%s: %s", examples[i].file, error ? error : "skipped");
@@ -376,7 +376,7 @@ random_kernels_are_right(void **state)
     struct tt_program *p = tt_random_program(ar, i);
     uint64_t seed = 7 * i + 5; /* those that bind loops */
     struct tt_schedule *s =
-        i % 3 == 0 ? tt_gpu_schedule(ar, p, false)
+        i % 3 == 0 ? tt_gpu_schedule(ar, p, false, i % 2)
                    : tt_random_schedule(ar, p, seed, 4 + (int)(i % 30), false);
     bool skipped;
     const char *error = check(ar, s, s->program, i, &skipped);

@@ -103,8 +103,7 @@ make_case(struct tt_arena *ar, struct pair *p, struct exec_case *c)
                                    4 + (int)(p->seed % 40), false);
   if (!tt_schedule_lower(ar, p->schedule, &p->nest, &error))
     return false;
-  c->nest = &p->nest;
-  c->options = options(p->seed);
+  *c = (struct exec_case){.nest = &p->nest, .options = options(p->seed)};
   struct tt_nest passed = tt_codegen_passes(ar, &p->nest, &c->options, &error);
   if (error && (strstr(error, " dimension ") || strstr(error, "unrolling")))
     return false;

@@ -239,8 +239,11 @@ dump_loops(const struct tt_job *job, struct tt_sb *sb)
   const char *error = NULL;
   if (!tt_schedule_lower(job->arena, job->schedule, &nest, &error))
     return error;
-  if (tt_options_language(job->options) != TT_LANGUAGE_C)
-    return tt_codegen_gpu_loops(job->arena, &nest, sb);
+  enum tt_language language = tt_options_language(job->options);
+  if (language != TT_LANGUAGE_C)
+    return tt_codegen_gpu_loops(
+        job->arena, &nest, language == TT_LANGUAGE_CUDA ? TT_CUDA : TT_OPENCL,
+        sb);
   nest = tt_codegen_passes(job->arena, &nest, &cg, &error);
   if (error)
     return error;

@@ -290,12 +290,29 @@ block_of_source(const struct tt_job *job)
   return p->nblocks == 1 ? &p->blocks[0] : NULL;
 }
 
+/* With tiles, if its code exceeds no limit. */
+static struct tt_schedule *
+gpu_schedule(struct tt_job *job)
+{
+  struct tt_nest nest;
+  struct tt_gpu_code code;
+  struct tt_sb text = {0};
+  bool strict = job->options->strict_fp;
+  const char *error = NULL;
+  struct tt_schedule *s =
+      tt_gpu_schedule(job->arena, job->front.program, strict, true);
+  if (tt_schedule_lower(job->arena, s, &nest, &error))
+    error = tt_codegen_gpu(job->arena, &nest, TT_CUDA, NULL, &code, &text);
+  tt_sb_free(&text);
+  return error ? tt_gpu_schedule(job->arena, job->front.program, strict, false)
+               : s;
+}
+
 static enum tt_exit
 default_schedule(struct tt_job *job)
 {
   if (tt_options_language(job->options) != TT_LANGUAGE_C) {
-    job->schedule = tt_gpu_schedule(job->arena, job->front.program,
-                                    job->options->strict_fp);
+    job->schedule = gpu_schedule(job);
     return TT_EXIT_DONE;
   }
   struct tt_space *space = tt_space_new(job->arena, job->front.program,

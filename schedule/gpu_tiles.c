@@ -1,0 +1,323 @@
+/* Tiles for a GPU: reductions whose operands are used again by many results,
+ * matrix products and convolutions by structure.
+ *
+ * The axes of the result fall into rows, columns and the rest: some operands
+ * depend on the rows alone, others on the columns alone, and the rest makes
+ * more blocks.  Rows, columns and the reduction are one loop each.  A block
+ * computes a tile of rows and columns; what it reads for some steps of the
+ * reduction lies in shared memory, and each thread keeps a part of the tile in
+ * registers.
+ */
+#include "config.h"
+
+#include "schedule/state.h"
+
+#include <string.h>
+
+enum {
+  MAX_LOADS = 8,
+  MAX_AXES = TT_MAX_DIMS,
+  SIDE = 16,       /* threads of a block in either direction */
+  BLOCKS = 128,    /* that keep a GPU busy */
+  LEAST_STEPS = 8, /* of the reduction, and rows and columns */
+  LANES = 4        /* that a thread copies at once */
+};
+
+struct operand {
+  const struct tt_tensor *tensor;
+  unsigned spatial; /* axes that its place depends on, a bit each */
+  unsigned reduce;
+};
+
+struct operands {
+  const struct tt_stage *stage;
+  int n;
+  bool ok;
+  struct operand items[MAX_LOADS];
+};
+
+static void
+note_load(void *ctx, const struct tt_expr *e)
+{
+  struct operands *o = ctx;
+  struct operand x = {.tensor = e->tensor};
+  if (e->kind != TT_LOAD)
+    return;
+  for (int d = 0; d < e->nargs; d++) {
+    for (int i = 0; i < o->stage->nspatial; i++)
+      if (tt_expr_uses_var(e->args[d], o->stage->spatial[i]))
+        x.spatial |= 1u << i;
+    for (int i = 0; i < o->stage->nreduce; i++)
+      if (tt_expr_uses_var(e->args[d], o->stage->reduce[i]))
+        x.reduce |= 1u << i;
+  }
+  for (int i = 0; i < o->n; i++)
+    if (o->items[i].tensor == e->tensor) {
+      o->ok &= o->items[i].spatial == x.spatial;
+      return;
+    }
+  if (o->n == MAX_LOADS)
+    o->ok = false;
+  else
+    o->items[o->n++] = x;
+}
+
+/* Which axes are rows, columns, and neither. */
+struct sides {
+  unsigned rows, cols;
+  int64_t nrows, ncols, rest, steps;
+};
+
+static unsigned
+readers(const struct operands *o, int axis)
+{
+  unsigned r = 0;
+  for (int i = 0; i < o->n; i++)
+    if (o->items[i].spatial >> axis & 1)
+      r |= 1u << i;
+  return r;
+}
+
+static int64_t
+product(const struct tt_var *const *axes, int n, unsigned which)
+{
+  int64_t p = 1;
+  for (int i = 0; i < n; i++)
+    if (which >> i & 1)
+      p = p > INT32_MAX / axes[i]->extent ? INT32_MAX : p * axes[i]->extent;
+  return p;
+}
+
+/* Columns are what is read as the last axis is; rows the largest group of axes
+ * on which other operands depend. */
+static bool
+find_sides(const struct operands *o, struct sides *s)
+{
+  const struct tt_stage *st = o->stage;
+  int last = st->nspatial - 1;
+  *s = (struct sides){.nrows = 0};
+  if (!o->ok || st->nspatial < 2)
+    return false;
+  unsigned col = readers(o, last), all = (1u << st->nspatial) - 1;
+  for (int i = 0; i < st->nspatial; i++) {
+    unsigned r = readers(o, i), group = 0;
+    if (r == col)
+      s->cols |= 1u << i;
+    if (!r || r & col)
+      continue;
+    for (int j = 0; j < st->nspatial; j++)
+      if (readers(o, j) == r)
+        group |= 1u << j;
+    int64_t n = product(st->spatial, st->nspatial, group);
+    if (n > s->nrows) {
+      s->rows = group;
+      s->nrows = n;
+    }
+  }
+  s->ncols = product(st->spatial, st->nspatial, s->cols);
+  s->rest = product(st->spatial, st->nspatial, all & ~(s->rows | s->cols));
+  s->steps = product(st->reduce, st->nreduce, (1u << st->nreduce) - 1);
+  return col && s->rows && s->nrows >= LEAST_STEPS && s->ncols >= LEAST_STEPS &&
+         s->steps >= LEAST_STEPS;
+}
+
+/* ---- the tile ----------------------------------------------------------- */
+
+/* Results of a block, and how many of them a thread has side by side; the
+ * other ones are SIDE times as many further on, so that threads beside each
+ * other read what lies side by side. */
+struct tile {
+  int rows, cols, row_run, col_run, steps;
+};
+
+static const struct tile tiles[] = {
+    {128, 128, 4, 4, 8}, {64, 128, 4, 4, 8}, {128, 64, 4, 4, 8},
+    {64, 64, 4, 4, 16},  {32, 64, 2, 4, 16}, {32, 32, 2, 2, 16},
+};
+
+static int64_t
+rounds(int64_t n, int64_t by)
+{
+  return (n + by - 1) / by;
+}
+
+/* The largest tile that gives enough blocks and wastes little on what stands
+ * over; else the one that wastes least of those with the most blocks. */
+static const struct tile *
+choose_tile(const struct sides *s)
+{
+  const struct tile *best = NULL;
+  double least = 0;
+  for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+    const struct tile *t = &tiles[i];
+    int64_t r = rounds(s->nrows, t->rows), c = rounds(s->ncols, t->cols);
+    double waste = (double)(r * t->rows) * (double)(c * t->cols) /
+                   ((double)s->nrows * (double)s->ncols);
+    double few = (double)BLOCKS / ((double)r * (double)c * (double)s->rest);
+    double cost = (few > 1 ? few : 1) * waste;
+    /* (A larger tile reads less.) */
+    cost *= 1 + 8.0 / t->rows + 8.0 / t->cols;
+    if (!best || cost < least) {
+      best = t;
+      least = cost;
+    }
+  }
+  return best;
+}
+
+/* ---- loops --------------------------------------------------------------- */
+
+/* The axes of a group, which stand side by side in the order, as one loop. */
+static int
+fuse_group(struct tt_schedule *s, int stage, int first, int n)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  int at = 0, loop;
+  while (ss->order[at] != first)
+    at++;
+  loop = first;
+  for (int i = 1; i < n && loop >= 0; i++) {
+    int next = ss->order[at + 1];
+    loop = tt_fuse(s, stage, loop, next,
+                   tt_arena_printf(s->arena, "%s_%s", ss->loops[loop].name,
+                                   ss->loops[next].name));
+  }
+  return loop;
+}
+
+struct group {
+  int first, n; /* handle of the first axis; how many */
+  int loop;     /* as one */
+};
+
+/* The rest, rows, columns and the reduction, one loop each. */
+static bool
+group_loops(struct tt_schedule *s, int stage, const struct sides *sides,
+            struct group *g)
+{
+  const struct tt_stage *st = s->stages[stage].stage;
+  unsigned all = (1u << st->nspatial) - 1;
+  unsigned set[3] = {all & ~(sides->rows | sides->cols), sides->rows,
+                     sides->cols};
+  int order[TT_MAX_LOOPS], n = 0;
+  for (int k = 0; k < 3; k++)
+    for (int i = 0; i < st->nspatial; i++)
+      if (set[k] >> i & 1) {
+        if (!g[k].n++)
+          g[k].first = i;
+        order[n++] = i;
+      }
+  g[3] = (struct group){st->nspatial, st->nreduce, 0};
+  if (!tt_reorder(s, stage, n, order))
+    return false;
+  for (int k = 0; k < 4; k++) {
+    g[k].loop = g[k].n ? fuse_group(s, stage, g[k].first, g[k].n) : -1;
+    if (g[k].n && g[k].loop < 0)
+      return false;
+  }
+  return true;
+}
+
+/* A side of the tile: which block (the loop itself), which group of the
+ * thread's results, which thread, which of the group. */
+struct side {
+  int loop, group, thread, run;
+};
+
+static bool
+split_side(struct tt_schedule *s, int stage, int loop, int size, int run,
+           struct side *out)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  const char *stem = ss->loops[loop].name;
+  static const char *const suffix[] = {"g", "t", "r"};
+  int64_t factors[] = {size, (int64_t)SIDE * run, run};
+  int at[3];
+  out->loop = loop;
+  for (int i = 0; i < 3; i++) {
+    const char *name = tt_arena_printf(s->arena, "%s_%s", stem, suffix[i]);
+    loop = tt_split(s, stage, loop, factors[i], name,
+                    i ? TT_TAIL_PEEL : TT_TAIL_PAD);
+    if (loop < 0)
+      return false;
+    at[i] = loop;
+  }
+  /* (The outer half of a split keeps the name, and has a new handle.) */
+  out->loop = ss->loops[at[0]].other;
+  out->group = ss->loops[at[1]].other;
+  out->thread = ss->loops[at[2]].other;
+  out->run = at[2];
+  return true;
+}
+
+static bool
+stage_operands(struct tt_schedule *s, int stage, const struct operands *o,
+               const struct sides *sides, const struct side *row,
+               const struct side *col, int outer, int inner)
+{
+  for (int i = 0; i < o->n; i++) {
+    const struct operand *x = &o->items[i];
+    bool r = x->spatial & sides->rows, c = x->spatial & sides->cols;
+    const struct side *side = r ? row : col;
+    int layout[] = {inner, side->group, side->thread, side->run};
+    if (r == c || !x->reduce)
+      continue;
+    if (!tt_cache_read(s, stage, x->tensor, outer, 4, layout, LANES,
+                       tt_arena_printf(s->arena, "%s_s", x->tensor->name)))
+      return false;
+  }
+  return true;
+}
+
+static bool
+tile_stage(struct tt_schedule *s, int stage, const struct operands *o,
+           const struct sides *sides)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  const struct tile *t = choose_tile(sides);
+  struct group g[4] = {{0}};
+  struct side row, col;
+  if (!group_loops(s, stage, sides, g) ||
+      !split_side(s, stage, g[1].loop, t->rows, t->row_run, &row) ||
+      !split_side(s, stage, g[2].loop, t->cols, t->col_run, &col))
+    return false;
+  int64_t steps = t->steps < sides->steps ? t->steps : sides->steps;
+  int inner =
+      tt_split(s, stage, g[3].loop, steps,
+               tt_arena_printf(s->arena, "%s_i", ss->loops[g[3].loop].name),
+               TT_TAIL_PEEL);
+  if (inner < 0)
+    return false;
+  int outer = ss->loops[inner].other;
+  int order[] = {row.loop, col.loop,  outer,   row.thread, col.thread,
+                 inner,    row.group, row.run, col.group,  col.run};
+  if (!tt_reorder(s, stage, 10, order))
+    return false;
+  if ((g[0].n && !tt_bind(s, stage, g[0].loop, TT_BLOCK_Z)) ||
+      !tt_bind(s, stage, row.loop, TT_BLOCK_Y) ||
+      !tt_bind(s, stage, col.loop, TT_BLOCK_X) ||
+      !tt_bind(s, stage, row.thread, TT_THREAD_Y) ||
+      !tt_bind(s, stage, col.thread, TT_THREAD_X) ||
+      !tt_cache_write(s, stage, col.loop) ||
+      !stage_operands(s, stage, o, sides, &row, &col, outer, inner))
+    return false;
+  return tt_unroll(s, stage, row.group) && tt_unroll(s, stage, row.run) &&
+         tt_unroll(s, stage, col.group) &&
+         tt_vectorize(s, stage, col.run, LANES);
+}
+
+enum tt_tiling
+tt_gpu_tile(struct tt_schedule *s, int stage)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  struct operands o = {.stage = ss->stage, .ok = true};
+  struct sides sides;
+  if (ss->stage->red == TT_RED_NONE)
+    return TT_GPU_NO_TILES;
+  tt_expr_visit(ss->value, note_load, &o);
+  if (ss->where)
+    tt_expr_visit(ss->where, note_load, &o);
+  if (!find_sides(&o, &sides))
+    return TT_GPU_NO_TILES;
+  return tile_stage(s, stage, &o, &sides) ? TT_GPU_TILED : TT_GPU_REFUSED;
+}

@@ -106,5 +106,10 @@ const char *tt_codegen_gpu_program(struct tt_arena *, const struct tt_program *,
                                    enum tt_gpu_language,
                                    const struct tt_gpu_code *, const char *file,
                                    bool bench, struct tt_sb *out);
+/* What a runner calls, behind kernels in CUDA C named `name`: `symbol` and
+ * `symbol`_clock (see runtime/runner.h), on that device. */
+void tt_codegen_cuda_entry(struct tt_arena *, const struct tt_program *,
+                           const struct tt_gpu_code *, const char *name,
+                           int device, const char *symbol, struct tt_sb *out);
 
 #endif

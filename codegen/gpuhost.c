@@ -422,21 +422,23 @@ static const char cl_from_device[] =
     "  need(clEnqueueReadBuffer(queue, from, CL_TRUE, 0, bytes, to, 0, NULL, "
     "NULL),\n       \"clEnqueueReadBuffer\");\n}\n\n";
 
-/* What the launch took, by the device's own clock. */
+/* From the start of the first kernel to the end of the last, by the device's
+ * own clock. */
 static const char cl_seconds[] =
     "static double device_seconds(const cl_event *events)\n{\n"
-    "  double sum = 0;\n"
-    "  for (int i = FIRST; i < KERNELS; i++) {\n"
-    "    cl_ulong from = 0, to = 0;\n"
-    "    need(clGetEventProfilingInfo(events[i], CL_PROFILING_COMMAND_START,\n"
-    "                                 sizeof from, &from, NULL),\n"
-    "         \"clGetEventProfilingInfo\");\n"
-    "    need(clGetEventProfilingInfo(events[i], CL_PROFILING_COMMAND_END,\n"
-    "                                 sizeof to, &to, NULL),\n"
-    "         \"clGetEventProfilingInfo\");\n"
+    "  cl_ulong from = 0, to = 0;\n"
+    "  if (FIRST == KERNELS)\n    return 0;\n"
+    "  need(clGetEventProfilingInfo(events[FIRST], "
+    "CL_PROFILING_COMMAND_START,\n"
+    "                               sizeof from, &from, NULL),\n"
+    "       \"clGetEventProfilingInfo\");\n"
+    "  need(clGetEventProfilingInfo(events[KERNELS - 1], "
+    "CL_PROFILING_COMMAND_END,\n"
+    "                               sizeof to, &to, NULL),\n"
+    "       \"clGetEventProfilingInfo\");\n"
+    "  for (int i = FIRST; i < KERNELS; i++)\n"
     "    clReleaseEvent(events[i]);\n"
-    "    sum += (double)(to - from) * 1e-9;\n  }\n"
-    "  return sum;\n}\n\n";
+    "  return (double)(to - from) * 1e-9;\n}\n\n";
 
 static const char cuda_device[] =
     "typedef void *device_memory;\n\n"

@@ -12,5 +12,5 @@ codegen_libcodegen_a_SOURCES = \
 	codegen/cvec.c codegen/chelp.c codegen/cconv.c codegen/cstmt.c \
 	codegen/cprint.c \
 	codegen/gpu.h codegen/gpu.c codegen/gpushare.c codegen/gpubar.c codegen/gpumake.c \
-	codegen/gpuprint.c codegen/gpuhost.c \
+	codegen/gpuprint.c codegen/gpuhost.c codegen/gpuentry.c \
 	codegen/ctest.h codegen/ctest.c codegen/vmath.h codegen/vmath.c

@@ -41,6 +41,7 @@ struct tt_builder {
   char *dir, *tmpdir; /* tmpdir: "TMPDIR=dir" */
   int lock;           /* holds the directory */
   int serial;         /* of files */
+  const char *suffix; /* of sources */
   int cpu_seconds;    /* of one build; 0: no limit */
   struct job *jobs;   /* o.jobs and the spare one */
 };
@@ -364,6 +365,44 @@ probe(struct tt_builder *b, char **error)
   return false;
 }
 
+/* Takes the compiler of the options into use, and tries it. */
+static bool
+use_compiler(struct tt_builder *b, char **error)
+{
+  b->cc = split(b->o.cc, "the compiler command", true, error);
+  if (b->cc)
+    make_absolute(b->cc);
+  if (b->cc)
+    b->flags = split(b->o.cflags, "the compiler flags", false, error);
+  if (!b->flags)
+    return false;
+  b->argv = join(b->cc, b->flags, NULL, &b->nfixed);
+  return probe(b, error);
+}
+
+static void
+drop_compiler(struct tt_builder *b)
+{
+  free(b->argv);
+  tt_words_free(b->cc);
+  tt_words_free(b->flags);
+  free((char *)(uintptr_t)b->o.cc);
+  free((char *)(uintptr_t)b->o.cflags);
+  b->argv = NULL;
+  b->cc = b->flags = NULL;
+}
+
+bool
+tt_builder_switch(struct tt_builder *b, const char *cc, const char *cflags,
+                  const char *suffix, char **error)
+{
+  drop_compiler(b);
+  b->o.cc = tt_xstrdup(cc);
+  b->o.cflags = tt_xstrdup(cflags);
+  b->suffix = suffix;
+  return use_compiler(b, error);
+}
+
 struct tt_builder *
 tt_builder_new(const struct tt_builder_options *o, char **error)
 {
@@ -386,18 +425,11 @@ tt_builder_new(const struct tt_builder_options *o, char **error)
   b->jobs = tt_xmalloc(((size_t)b->o.jobs + 1) * sizeof *b->jobs);
   memset(b->jobs, 0, ((size_t)b->o.jobs + 1) * sizeof *b->jobs);
   *error = NULL;
-  b->cc = split(b->o.cc, "the compiler command", true, error);
-  if (b->cc)
-    make_absolute(b->cc);
-  if (b->cc)
-    b->flags = split(b->o.cflags, "the compiler flags", false, error);
-  if (b->flags) {
-    b->argv = join(b->cc, b->flags, NULL, &b->nfixed);
-    b->dir = make_dir(&b->lock, error);
-  }
+  b->suffix = ".c";
+  b->dir = make_dir(&b->lock, error);
   if (b->dir) {
     b->tmpdir = tt_format("TMPDIR=%s", b->dir);
-    if (probe(b, error))
+    if (use_compiler(b, error))
       return b;
   }
   tt_builder_free(b);
@@ -416,11 +448,7 @@ tt_builder_free(struct tt_builder *b)
     close(b->lock);
   free(b->dir);
   free(b->tmpdir);
-  free(b->argv);
-  tt_words_free(b->cc);
-  tt_words_free(b->flags);
-  free((char *)(uintptr_t)b->o.cc);
-  free((char *)(uintptr_t)b->o.cflags);
+  drop_compiler(b);
   free(b->jobs);
   free(b);
 }
@@ -469,7 +497,7 @@ tt_builder_start(struct tt_builder *b, bool spare, int id, const char *source,
   while (j->process)
     j++;
   j->id = id;
-  snprintf(j->source, sizeof j->source, "c%d.c", b->serial);
+  snprintf(j->source, sizeof j->source, "c%d%s", b->serial, b->suffix);
   snprintf(j->object, sizeof j->object, "c%d.so", b->serial);
   b->serial++;
   if (!write_file(b, j->source, source, length, error)) {
@@ -495,6 +523,14 @@ tt_builder_start(struct tt_builder *b, bool spare, int id, const char *source,
   if (!j->process)
     remove_file(b, j->source);
   return j->process != NULL;
+}
+
+bool
+tt_builder_put(struct tt_builder *b, const char *suffix, const char *text,
+               size_t length, char object[32], char **error)
+{
+  snprintf(object, 32, "c%d%s", b->serial++, suffix);
+  return write_file(b, object, text, length, error);
 }
 
 int

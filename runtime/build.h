@@ -54,6 +54,11 @@ const char *tt_builder_dir(const struct tt_builder *);
  * which a busy machine stretches, and of CPU time (0: no limit). */
 void tt_builder_limits(struct tt_builder *, double seconds, int cpu_seconds);
 
+/* Another compiler for what is built from now on, whose sources have names
+ * that end in `suffix`; builds a probe.  false and *error, to be freed. */
+bool tt_builder_switch(struct tt_builder *, const char *cc, const char *cflags,
+                       const char *suffix, char **error);
+
 /* May another build be started now?  spare: on the spare CPUs. */
 bool tt_builder_free_job(const struct tt_builder *, bool spare);
 int tt_builder_running(const struct tt_builder *);
@@ -63,6 +68,10 @@ bool tt_builder_on_spare(const struct tt_builder *);
  * freed, when the file cannot be written or the compiler not be run. */
 bool tt_builder_start(struct tt_builder *, bool spare, int id,
                       const char *source, size_t length, char **error);
+/* Puts a file there that needs no building; `object` gets its name, which ends
+ * in `suffix`.  false and *error, to be freed. */
+bool tt_builder_put(struct tt_builder *, const char *suffix, const char *text,
+                    size_t length, char object[32], char **error);
 /* The running compilers, for tt_process_poll(); at most `max`. */
 int tt_builder_processes(const struct tt_builder *, struct tt_process **,
                          int max);

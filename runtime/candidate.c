@@ -20,10 +20,15 @@
 #define THREAD_BYTES ((int64_t)128 << 20) /* stack and malloc arena */
 
 typedef void entry_fn(void **args, int what);
+typedef double clock_fn(void);
 
-/* A candidate, loaded. */
+/* A candidate, loaded: a function, which may have a clock and a device of its
+ * own, or kernels of OpenCL. */
 struct loaded {
+  struct child *child;
   entry_fn *entry;
+  clock_fn *clock;
+  struct tt_cl *cl;
   int64_t calls; /* timed ones */
   void *args[TT_MAX_TENSORS + 2];
   struct tt_guard prepared, workspace;
@@ -47,6 +52,13 @@ finish(struct child *c, enum tt_run_status status)
   c->report->status = status;
   c->report->done = TT_REPORT_DONE;
   _exit(0);
+}
+
+__attribute__((noreturn)) static void
+finish_with(struct child *c, enum tt_run_status status, const char *message)
+{
+  snprintf(c->report->message, sizeof c->report->message, "%s", message);
+  finish(c, status);
 }
 
 /* ---- limits and signals ------------------------------------------------ */
@@ -124,9 +136,15 @@ set_limit(__rlimit_resource_t what, int64_t value)
   setrlimit(what, &r);
 }
 
+/* What drivers of devices map and the threads they start have no limit that is
+ * known. */
 static void
 set_limits(struct child *c)
 {
+  if (c->held->device >= 0) {
+    set_limit(RLIMIT_CORE, 0);
+    return;
+  }
   if (LIMIT_SPACE) {
     c->report->limit = address_space() + job_bytes(c);
     set_limit(RLIMIT_AS, c->report->limit);
@@ -210,24 +228,160 @@ poison(struct child *c)
   }
 }
 
+static bool
+ends_with(const char *s, const char *suffix)
+{
+  size_t n = strlen(s), m = strlen(suffix);
+  return n >= m && strcmp(s + n - m, suffix) == 0;
+}
+
+static void
+load_kernels(struct child *c, struct loaded *l, const char *path)
+{
+  l->cl = tt_cl_load(c->held->device, path, c->report->message,
+                     sizeof c->report->message);
+  if (!l->cl)
+    finish(c, TT_RUN_LOAD);
+}
+
+static void
+load_object(struct child *c, struct loaded *l, const char *path,
+            const char *symbol)
+{
+  char name[160];
+  void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void *entry = object ? dlsym(object, symbol) : NULL;
+  if (!entry) {
+    const char *why = dlerror();
+    snprintf(c->report->message, sizeof c->report->message, "%s",
+             why ? why : "the symbol is missing");
+    bool memory = strstr(c->report->message, "annot allocate memory") ||
+                  strstr(c->report->message, "annot map") ||
+                  strstr(c->report->message, "failed to map");
+    finish(c, memory ? TT_RUN_MEMORY : TT_RUN_LOAD);
+  }
+  memcpy(&l->entry, &entry, sizeof entry);
+  snprintf(name, sizeof name, "%s_clock", symbol);
+  void *clock = dlsym(object, name);
+  memcpy(&l->clock, &clock, sizeof clock);
+}
+
 static void
 load(struct child *c)
 {
   char path[80];
   for (int k = 0; k < c->job->n; k++) {
+    struct loaded *l = &c->loaded[k];
+    l->child = c;
     snprintf(path, sizeof path, "./%s", c->job->candidates[k].object);
-    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    void *entry = object ? dlsym(object, c->job->candidates[k].symbol) : NULL;
-    if (!entry) {
-      const char *why = dlerror();
-      snprintf(c->report->message, sizeof c->report->message, "%s",
-               why ? why : "the symbol is missing");
-      bool memory = strstr(c->report->message, "annot allocate memory") ||
-                    strstr(c->report->message, "annot map") ||
-                    strstr(c->report->message, "failed to map");
-      finish(c, memory ? TT_RUN_MEMORY : TT_RUN_LOAD);
+    if (ends_with(path, ".cl"))
+      load_kernels(c, l, path);
+    else
+      load_object(c, l, path, c->job->candidates[k].symbol);
+  }
+}
+
+/* ---- devices ----------------------------------------------------------- */
+
+static void
+need_cl(struct child *c, struct loaded *l, bool ok)
+{
+  if (!ok)
+    finish_with(c, TT_RUN_CRASH, tt_cl_error(l->cl));
+}
+
+static bool
+is_device(const struct loaded *l)
+{
+  return l->cl || l->clock;
+}
+
+/* Buffers of the device, numbered as the arguments of an entry are. */
+static void
+make_device_buffers(struct child *c, struct loaded *l)
+{
+  int n = c->held->ntensors;
+  for (int i = 0; i < n + 2; i++) {
+    const struct tt_held_tensor *t = &c->held->tensors[i];
+    int64_t bytes = i == n       ? (int64_t)l->prepared.bytes
+                    : i == n + 1 ? (int64_t)l->workspace.bytes
+                                 : t->elements * tt_dtype_bytes(t->dtype);
+    const void *data = i < n && !t->output ? t->input.data : NULL;
+    if (!tt_cl_buffer(l->cl, bytes, data, c->report->message,
+                      sizeof c->report->message))
+      finish(c, TT_RUN_MEMORY);
+  }
+}
+
+static void
+prepare(struct child *c, struct loaded *l)
+{
+  if (l->cl) {
+    make_device_buffers(c, l);
+    need_cl(c, l, tt_cl_run(l->cl, true));
+  } else {
+    l->entry(l->args, 0);
+  }
+}
+
+static void
+run(struct child *c, struct loaded *l)
+{
+  if (l->cl)
+    need_cl(c, l, tt_cl_run(l->cl, false));
+  else
+    l->entry(l->args, 1);
+}
+
+/* Poisoned outputs go to the device. */
+static void
+upload(struct child *c, struct loaded *l)
+{
+  if (!l->cl && l->clock)
+    l->entry(l->args, 2);
+  for (int i = 0; l->cl && i < c->held->ntensors; i++)
+    if (c->held->tensors[i].output)
+      need_cl(c, l, tt_cl_write(l->cl, i, c->outputs[i].data));
+}
+
+/* Results come from the device, if they were left in their place there. */
+static void
+download(struct child *c, struct loaded *l)
+{
+  int n = c->held->ntensors;
+  if (!l->cl && l->clock)
+    l->entry(l->args, 3);
+  for (int i = 0; l->cl && i < n + 2; i++) {
+    if (!tt_cl_intact(l->cl, i)) {
+      need_cl(c, l, !*tt_cl_error(l->cl));
+      snprintf(c->report->message, sizeof c->report->message,
+               "wrote outside %s",
+               i == n       ? "prepared"
+               : i == n + 1 ? "the workspace"
+                            : c->held->tensors[i].name);
+      finish(c, TT_RUN_BOUNDS);
     }
-    memcpy(&c->loaded[k].entry, &entry, sizeof entry);
+    if (i < n && c->held->tensors[i].output)
+      need_cl(c, l, tt_cl_read(l->cl, i, c->outputs[i].data));
+  }
+}
+
+/* Inputs are constant on a device, too. */
+static void
+check_inputs(struct child *c, struct loaded *l)
+{
+  for (int i = 0; l->cl && i < c->held->ntensors; i++) {
+    const struct tt_held_tensor *t = &c->held->tensors[i];
+    void *copy = t->output ? NULL : malloc(t->input.bytes + 1);
+    if (!copy)
+      continue;
+    need_cl(c, l, tt_cl_read(l->cl, i, copy));
+    if (memcmp(copy, t->input.data, t->input.bytes) != 0) {
+      snprintf(c->report->message, sizeof c->report->message, "wrote to %s",
+               t->name);
+      finish(c, TT_RUN_BOUNDS);
+    }
+    free(copy);
   }
 }
 
@@ -294,7 +448,7 @@ call_loaded(void *ctx)
 {
   struct loaded *l = ctx;
   l->calls++;
-  l->entry(l->args, 1);
+  run(l->child, l);
 }
 
 /* One thread is timed by the processor time it got, so that whatever else the
@@ -315,9 +469,19 @@ wall_now(void *ctx)
   return tt_now();
 }
 
-static double (*clock_of(const struct tt_held *held))(void *)
+/* What a device did, by its own clock. */
+static double
+device_now(void *ctx)
 {
-  return held->threads == 1 ? thread_now : wall_now;
+  const struct loaded *l = ctx;
+  return l->cl ? tt_cl_seconds(l->cl) : l->clock();
+}
+
+static double (*clock_of(const struct child *c, const struct loaded *l))(void *)
+{
+  if (is_device(l))
+    return device_now;
+  return c->held->threads == 1 ? thread_now : wall_now;
 }
 
 /* Prepares, runs once on poisoned outputs and checks. Returns the seconds of
@@ -325,13 +489,16 @@ static double (*clock_of(const struct tt_held *held))(void *)
 static double
 first_run(struct child *c, struct loaded *l)
 {
-  l->entry(l->args, 0);
+  prepare(c, l);
+  upload(c, l);
   tt_guard_freeze(&l->prepared);
-  double (*now)(void *) = clock_of(c->held);
-  double start = now(NULL);
-  l->entry(l->args, 1);
-  double seconds = now(NULL) - start;
+  double (*now)(void *) = clock_of(c, l);
+  double start = now(l);
+  run(c, l);
+  double seconds = now(l) - start;
+  download(c, l);
   check_bounds(c);
+  check_inputs(c, l);
   if (c->job->mode == TT_RUN_REFERENCE)
     keep_reference(c);
   check_outputs(c);
@@ -357,11 +524,14 @@ tt_candidate_run(const struct tt_held *held, const struct tt_held_job *job,
   for (int k = 0; k < job->n; k++) {
     poison(c);
     o.first = first_run(c, &c->loaded[k]);
-    timed[k] = (struct tt_timed){call_loaded, clock_of(held), &c->loaded[k]};
+    timed[k] = (struct tt_timed){call_loaded, clock_of(c, &c->loaded[k]),
+                                 &c->loaded[k]};
   }
   o.best = job->best;
   report->n = job->n;
   poison(c); /* each call must do its work, not the first alone */
+  for (int k = 0; k < job->n; k++)
+    upload(c, &c->loaded[k]);
   if (job->mode == TT_RUN_DUEL) {
     o.min_time = 5e-3;
     o.budget = 0.25;
@@ -370,8 +540,13 @@ tt_candidate_run(const struct tt_held *held, const struct tt_held_job *job,
     tt_time_calls(&timed[0], &o, &report->timing[0]);
   }
   check_bounds(c);
-  if (c->loaded[0].calls)
+  for (int k = 0; k < job->n; k++) {
+    bool own = is_device(&c->loaded[k]);
+    if (!c->loaded[k].calls || (k > 0 && !own))
+      continue;
+    download(c, &c->loaded[k]);
     check_outputs(c);
+  }
   finish(c, TT_RUN_OK);
 }
 

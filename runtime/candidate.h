@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include "runtime/device.h"
 #include "runtime/guard.h"
 #include "runtime/runner.h"
 
@@ -32,6 +33,7 @@ struct tt_held_job {
 
 struct tt_held {
   int ntensors, threads;
+  int device; /* of OpenCL, that candidates may use; -1: none, or another's */
   struct tt_held_tensor tensors[TT_MAX_TENSORS];
 };
 

@@ -138,18 +138,24 @@ add_tolerance(const struct tt_runner *r, int i, struct tt_sb *sb)
 static bool
 start(struct tt_runner *r, char **error)
 {
-  char self[PATH_MAX], threads[48], name[64];
+  char self[PATH_MAX], threads[48], name[64], cache[PATH_MAX + 32];
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   self[n > 0 ? n : 0] = 0;
   /* The name is no use when the file was replaced meanwhile. */
   if (n <= 0 || access(self, X_OK) != 0)
     snprintf(self, sizeof self, "/proc/self/exe");
   snprintf(threads, sizeof threads, "OMP_NUM_THREADS=%d", r->o.threads);
+  /* What drivers keep goes when the directory does. */
+  snprintf(cache, sizeof cache, "POCL_CACHE_DIR=%s/cache", r->dir);
   const char *argv[] = {self, "--tt-runner", NULL};
   /* A BLAS that the program is linked with starts its threads when loaded:
    * the runner, which forks, has none. */
-  const char *env[] = {threads, "OMP_DYNAMIC=false", "OPENBLAS_NUM_THREADS=1",
-                       "BLIS_NUM_THREADS=1", NULL};
+  const char *env[] = {threads,
+                       "OMP_DYNAMIC=false",
+                       "OPENBLAS_NUM_THREADS=1",
+                       "BLIS_NUM_THREADS=1",
+                       cache,
+                       NULL};
   struct tt_process_options o = {.argv = argv,
                                  .cwd = r->dir,
                                  .env = env,
@@ -161,8 +167,9 @@ start(struct tt_runner *r, char **error)
   if (!r->process)
     return false;
   struct tt_sb sb = {0};
-  tt_line_add(&sb, "setup n=%d threads=%d bytes=%lld", r->o.ntensors,
-              r->o.threads, (long long)r->bytes);
+  tt_line_add(&sb, "setup n=%d threads=%d device=%d bytes=%lld", r->o.ntensors,
+              r->o.threads, r->o.on_device ? r->o.device : -1,
+              (long long)r->bytes);
   for (int i = 0; i < r->o.ntensors; i++) {
     const struct runner_tensor *t = &r->tensors[i];
     tt_line_add(&sb,

@@ -27,7 +27,10 @@ int tt_runner_main(int argc, char **argv);
 /* A parameter of the function.  A candidate is an object with the symbol
  *   void NAME(void **args, int what)
  * what 0: prepare, 1: run; args: the tensors in this order (all inputs,
- * weights, outputs), then the prepared bytes, then the workspace. */
+ * weights, outputs), then the prepared bytes, then the workspace.  One that
+ * works on a device has a function NAME_clock, too, the seconds of all runs so
+ * far; it copies inputs to the device with what 0, outputs to it with 2 and
+ * from it with 3.  Or it is a file of kernels: see runtime/device.h. */
 struct tt_run_tensor {
   const char *name; /* for messages */
   enum tt_dtype dtype;
@@ -41,6 +44,9 @@ struct tt_runner_options {
   const char *dir;                     /* where the objects are */
   int threads;                         /* OMP_NUM_THREADS */
   const struct tt_cpus *cpus; /* where candidates run; NULL: anywhere */
+  bool on_device; /* candidates use drivers, whose memory and threads have no
+                     limit */
+  int device;     /* which one of OpenCL */
 };
 
 enum tt_run_status {
@@ -55,7 +61,7 @@ enum tt_run_status {
 };
 
 struct tt_run_candidate {
-  const char *object; /* file name within dir */
+  const char *object; /* file name within dir; *.cl: a file of kernels */
   const char *symbol;
   int64_t prepared, workspace; /* bytes */
 };

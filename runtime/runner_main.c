@@ -2,7 +2,7 @@
  * a child for each job and tells the result on stdout.  One thread; it ends
  * when stdin does.
  *
- *   setup n= threads= bytes=       then n times
+ *   setup n= threads= device= bytes=   then n times
  *   tensor I dtype= output= elements= offset= name=
  *   ready                          -> hello proto=
  *   tol I rel= abs=
@@ -64,13 +64,16 @@ flush(struct runner *r)
 static bool
 do_setup(struct runner *r, const char *line)
 {
-  int64_t n, threads;
+  int64_t n, threads, device;
   if (!tt_line_int(line, "n", &n) || n < 1 || n > TT_MAX_TENSORS ||
       !tt_line_int(line, "threads", &threads) || threads < 1 ||
-      !tt_line_int(line, "bytes", &r->bytes) || r->bytes < 1)
+      !tt_line_int(line, "device", &device) || device < -1 ||
+      device >= TT_MAX_DEVICES || !tt_line_int(line, "bytes", &r->bytes) ||
+      r->bytes < 1)
     return false;
   r->held.ntensors = (int)n;
   r->held.threads = (int)threads;
+  r->held.device = (int)device;
   r->data =
       mmap(NULL, (size_t)r->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 3, 0);
   if (r->data == MAP_FAILED)

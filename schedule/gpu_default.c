@@ -16,8 +16,8 @@ count_node(void *ctx, const struct tt_expr *e)
   *n += e->kind == TT_CALL ? CHEAP : 1;
 }
 
-static void
-inline_cheap(struct tt_schedule *s)
+void
+tt_gpu_inline(struct tt_schedule *s)
 {
   for (int i = 0; i < s->nstages; i++) {
     int n = 0;
@@ -57,8 +57,8 @@ threads_for(int64_t points)
   return n;
 }
 
-static void
-bind_stage(struct tt_schedule *s, int stage)
+void
+tt_gpu_bind(struct tt_schedule *s, int stage)
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
   int loop = TT_OUTSIDE;
@@ -82,8 +82,8 @@ bind_stage(struct tt_schedule *s, int stage)
 }
 
 /* The first elementwise stage that can take the sums from their registers. */
-static void
-finish_stage(struct tt_schedule *s, int stage)
+void
+tt_gpu_finish(struct tt_schedule *s, int stage)
 {
   const struct tt_tensor *sums = s->stages[stage].stage->out;
   if (s->stages[stage].cache_write == TT_NO_CACHE)
@@ -104,18 +104,18 @@ attempt(struct tt_arena *arena, const struct tt_program *program,
         bool strict_fp, bool *plain)
 {
   struct tt_schedule *s = tt_schedule_new(arena, program, strict_fp);
-  inline_cheap(s);
+  tt_gpu_inline(s);
   for (int i = 0; i < s->nstages; i++) {
     if (s->stages[i].place != TT_ROOT)
       continue;
-    enum tt_tiling tiles = plain[i] ? TT_GPU_NO_TILES : tt_gpu_tile(s, i);
+    enum tt_tiling tiles = plain[i] ? TT_GPU_NO_TILES : tt_gpu_tile(s, i, NULL);
     if (tiles == TT_GPU_REFUSED) {
       plain[i] = true;
       return NULL;
     }
     if (tiles == TT_GPU_NO_TILES)
-      bind_stage(s, i);
-    finish_stage(s, i);
+      tt_gpu_bind(s, i);
+    tt_gpu_finish(s, i);
   }
   s->error = NULL;
   return s;

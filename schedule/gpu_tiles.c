@@ -123,16 +123,16 @@ find_sides(const struct operands *o, struct sides *s)
 
 /* ---- the tile ----------------------------------------------------------- */
 
-/* Results of a block, and how many of them a thread has side by side; the
- * other ones are SIDE times as many further on, so that threads beside each
- * other read what lies side by side. */
-struct tile {
-  int rows, cols, row_run, col_run, steps;
-};
-
-static const struct tile tiles[] = {
-    {128, 128, 4, 4, 8}, {64, 128, 4, 4, 8}, {128, 64, 4, 4, 8},
-    {64, 64, 4, 4, 16},  {32, 64, 2, 4, 16}, {32, 32, 2, 2, 16},
+#define TILE(rows, cols, row_run, col_run, steps)                              \
+  {                                                                            \
+    rows, cols, row_run, col_run, SIDE, SIDE, steps,                           \
+    {                                                                          \
+      true, true                                                               \
+    }                                                                          \
+  }
+static const struct tt_gpu_tile tiles[] = {
+    TILE(128, 128, 4, 4, 8), TILE(64, 128, 4, 4, 8), TILE(128, 64, 4, 4, 8),
+    TILE(64, 64, 4, 4, 16),  TILE(32, 64, 2, 4, 16), TILE(32, 32, 2, 2, 16),
 };
 
 static int64_t
@@ -143,13 +143,13 @@ rounds(int64_t n, int64_t by)
 
 /* The largest tile that gives enough blocks and wastes little on what stands
  * over; else the one that wastes least of those with the most blocks. */
-static const struct tile *
+static const struct tt_gpu_tile *
 choose_tile(const struct sides *s)
 {
-  const struct tile *best = NULL;
+  const struct tt_gpu_tile *best = NULL;
   double least = 0;
   for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
-    const struct tile *t = &tiles[i];
+    const struct tt_gpu_tile *t = &tiles[i];
     int64_t r = rounds(s->nrows, t->rows), c = rounds(s->ncols, t->cols);
     double waste = (double)(r * t->rows) * (double)(c * t->cols) /
                    ((double)s->nrows * (double)s->ncols);
@@ -225,13 +225,13 @@ struct side {
 };
 
 static bool
-split_side(struct tt_schedule *s, int stage, int loop, int size, int run,
-           struct side *out)
+split_side(struct tt_schedule *s, int stage, int loop, int size, int threads,
+           int run, struct side *out)
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
   const char *stem = ss->loops[loop].name;
   static const char *const suffix[] = {"g", "t", "r"};
-  int64_t factors[] = {size, (int64_t)SIDE * run, run};
+  int64_t factors[] = {size, (int64_t)threads * run, run};
   int at[3];
   out->loop = loop;
   for (int i = 0; i < 3; i++) {
@@ -252,15 +252,16 @@ split_side(struct tt_schedule *s, int stage, int loop, int size, int run,
 
 static bool
 stage_operands(struct tt_schedule *s, int stage, const struct operands *o,
-               const struct sides *sides, const struct side *row,
-               const struct side *col, int outer, int inner)
+               const struct sides *sides, const struct tt_gpu_tile *t,
+               const struct side *row, const struct side *col, int outer,
+               int inner)
 {
   for (int i = 0; i < o->n; i++) {
     const struct operand *x = &o->items[i];
     bool r = x->spatial & sides->rows, c = x->spatial & sides->cols;
     const struct side *side = r ? row : col;
     int layout[] = {inner, side->group, side->thread, side->run};
-    if (r == c || !x->reduce)
+    if (r == c || !x->reduce || !t->shared[r ? 0 : 1])
       continue;
     if (!tt_cache_read(s, stage, x->tensor, outer, 4, layout, LANES,
                        tt_arena_printf(s->arena, "%s_s", x->tensor->name)))
@@ -271,15 +272,16 @@ stage_operands(struct tt_schedule *s, int stage, const struct operands *o,
 
 static bool
 tile_stage(struct tt_schedule *s, int stage, const struct operands *o,
-           const struct sides *sides)
+           const struct sides *sides, const struct tt_gpu_tile *t)
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
-  const struct tile *t = choose_tile(sides);
   struct group g[4] = {{0}};
   struct side row, col;
   if (!group_loops(s, stage, sides, g) ||
-      !split_side(s, stage, g[1].loop, t->rows, t->row_run, &row) ||
-      !split_side(s, stage, g[2].loop, t->cols, t->col_run, &col))
+      !split_side(s, stage, g[1].loop, t->rows, t->row_threads, t->row_run,
+                  &row) ||
+      !split_side(s, stage, g[2].loop, t->cols, t->col_threads, t->col_run,
+                  &col))
     return false;
   int64_t steps = t->steps < sides->steps ? t->steps : sides->steps;
   int inner =
@@ -299,7 +301,7 @@ tile_stage(struct tt_schedule *s, int stage, const struct operands *o,
       !tt_bind(s, stage, row.thread, TT_THREAD_Y) ||
       !tt_bind(s, stage, col.thread, TT_THREAD_X) ||
       !tt_cache_write(s, stage, col.loop) ||
-      !stage_operands(s, stage, o, sides, &row, &col, outer, inner))
+      !stage_operands(s, stage, o, sides, t, &row, &col, outer, inner))
     return false;
   return tt_unroll(s, stage, row.group) && tt_unroll(s, stage, row.run) &&
          tt_unroll(s, stage, col.group) &&
@@ -307,7 +309,7 @@ tile_stage(struct tt_schedule *s, int stage, const struct operands *o,
 }
 
 enum tt_tiling
-tt_gpu_tile(struct tt_schedule *s, int stage)
+tt_gpu_tile(struct tt_schedule *s, int stage, const struct tt_gpu_tile *tile)
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
   struct operands o = {.stage = ss->stage, .ok = true};
@@ -319,5 +321,7 @@ tt_gpu_tile(struct tt_schedule *s, int stage)
     tt_expr_visit(ss->where, note_load, &o);
   if (!find_sides(&o, &sides))
     return TT_GPU_NO_TILES;
-  return tile_stage(s, stage, &o, &sides) ? TT_GPU_TILED : TT_GPU_REFUSED;
+  return tile_stage(s, stage, &o, &sides, tile ? tile : choose_tile(&sides))
+             ? TT_GPU_TILED
+             : TT_GPU_REFUSED;
 }

@@ -196,11 +196,23 @@ bool tt_plain_nest(struct tt_arena *, const struct tt_program *,
                    struct tt_nest *out, const char **error);
 
 /* ---- the derived space ---- */
+struct tt_gpu_limits { /* of a device; all 0: the target is no GPU */
+  bool cpu;            /* a CPU that runs the threads of a block in turns */
+  bool vectors;        /* the language has vectors */
+  int lanes;           /* floats of one; 1 where threads are the lanes */
+  int64_t units;       /* processors */
+  int64_t threads;     /* of a block, at most */
+  int64_t items[3];    /* in each dimension */
+  int64_t shared;      /* bytes that a block may share */
+  bool scratchpad;     /* in memory that is nearer than the others */
+  int64_t registers;   /* floats that a thread keeps */
+};
 struct tt_target_model { /* what the space and the default schedule assume */
   int vector_bytes;      /* 16, 32, 64; 0: no vectors */
   int registers;         /* vector registers: 16, 32 */
   int64_t l1, l2, l3;    /* bytes */
   int threads;
+  struct tt_gpu_limits gpu;
 };
 
 enum tt_knob_kind { TT_KNOB_FACTOR, TT_KNOB_CHOICE };
@@ -232,6 +244,16 @@ void tt_space_default(const struct tt_space *, int *config);
 struct tt_schedule *tt_gpu_schedule(struct tt_arena *,
                                     const struct tt_program *, bool strict_fp,
                                     bool tiles);
+
+/* The same for GPUs (space_gpu.c): what tt_space_new(), tt_space_schedule()
+ * and tt_space_default() are for CPUs. */
+struct tt_space *tt_gpu_space_new(struct tt_arena *, const struct tt_program *,
+                                  const struct tt_target_model *,
+                                  bool strict_fp);
+struct tt_schedule *tt_gpu_space_schedule(struct tt_arena *,
+                                          const struct tt_space *,
+                                          const int *config);
+void tt_gpu_space_default(const struct tt_space *, int *config);
 
 /* ---- the space of a block with open choices (choices.c) ---------------- */
 

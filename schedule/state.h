@@ -58,9 +58,19 @@ bool tt_shrinks_with(struct tt_arena *, const struct tt_stage_schedule *, int a,
                      int b);
 /* ---- gpu_tiles.c ---- */
 enum tt_tiling { TT_GPU_NO_TILES, TT_GPU_TILED, TT_GPU_REFUSED };
-/* Tiles for a GPU, where the stage's operands are read again and again.
+/* Results of a block, and how many of them a thread has side by side; its
+ * others are as many times further on as there are threads, so that threads
+ * beside each other read what lies side by side. */
+struct tt_gpu_tile {
+  int rows, cols, row_run, col_run, row_threads, col_threads;
+  int steps;      /* of the reduction, that blocks share operands for */
+  bool shared[2]; /* those of rows, of columns */
+};
+/* Tiles for a GPU, where the stage's operands are read again and again; NULL:
+ * one by the stage's extents.
  * TT_GPU_REFUSED: a primitive was, and the stage is half done. */
-enum tt_tiling tt_gpu_tile(struct tt_schedule *, int stage);
+enum tt_tiling tt_gpu_tile(struct tt_schedule *, int stage,
+                           const struct tt_gpu_tile *);
 
 /* Are they the same in all lanes of a vector loop?  Refuses otherwise. */
 bool tt_check_shrink(struct tt_schedule *, int stage);
@@ -72,5 +82,13 @@ bool tt_stage_reads(const struct tt_stage_schedule *, const struct tt_tensor *);
 /* Does stage `i` run inside loop `loop` of `consumer`: is it that stage, or
  * computed at that loop or deeper? */
 bool tt_runs_inside(const struct tt_schedule *, int i, int consumer, int loop);
+
+/* ---- gpu_default.c ---- */
+/* Inline what is cheap; one thread for every result of a stage at root. */
+void tt_gpu_inline(struct tt_schedule *);
+void tt_gpu_bind(struct tt_schedule *, int stage);
+/* The first elementwise stage that can take a reduction's sums from their
+ * registers does. */
+void tt_gpu_finish(struct tt_schedule *, int stage);
 
 #endif

@@ -11,9 +11,9 @@ AM_TESTS_ENVIRONMENT = \
 	HOME='$(abs_top_builddir)/tests/scratch/home'; export HOME; \
 	XDG_CACHE_HOME="$$HOME/cache"; export XDG_CACHE_HOME;
 
-EXTRA_DIST += tests/lib.sh tests/cases $(TAP_TESTS)
+EXTRA_DIST += tests/lib.sh tests/fake_cuda.h tests/cases $(TAP_TESTS)
 TAP_TESTS = tests/layering.tap tests/golden.tap tests/outputs.tap \
-	tests/examples.tap tests/gpu.tap tests/gpu_host.tap \
+	tests/examples.tap tests/gpu.tap tests/gpu_host.tap tests/gpu_tune.tap \
 	tests/tune.tap tests/several.tap tests/man.tap tests/log.tap \
 	tests/paper.tap
 TESTS += $(TAP_TESTS)
@@ -81,6 +81,15 @@ tests_test_runtime_LDADD = runtime/libruntime.a ir/libir.a $(CMOCKA_LIBS)
 tests_test_runner_SOURCES = tests/test_runner.c tests/building.h
 tests_test_runner_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_runner_LDADD = runtime/libruntime.a ir/libir.a $(CMOCKA_LIBS)
+endif
+
+# candidates on a device of OpenCL, where there is one
+if HAVE_CMOCKA
+check_PROGRAMS += tests/test_device
+TESTS += tests/test_device
+tests_test_device_SOURCES = tests/test_device.c tests/building.h
+tests_test_device_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_device_LDADD = runtime/libruntime.a ir/libir.a $(CMOCKA_LIBS)
 endif
 
 # measurement: schedules to times

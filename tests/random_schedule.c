@@ -332,3 +332,33 @@ tt_random_schedule(struct tt_arena *arena, const struct tt_program *program,
   d.s->error = NULL;
   return d.s;
 }
+
+struct tt_schedule *
+tt_random_gpu_point(struct tt_arena *arena, const struct tt_program *program,
+                    uint64_t seed)
+{
+  struct dice d = {.state = 88172645463325252ull ^ (seed * 2654435761u)};
+  bool cpu = (seed + seed / 4) % 3 > 0;
+  const struct tt_target_model target = {
+      .registers = 32,
+      .gpu = {.cpu = cpu,
+              .vectors = cpu || below(&d, 2),
+              .lanes = cpu ? 4 << below(&d, 3) : 1,
+              .units = 4,
+              .threads = 256,
+              .items = {256, 256, 64},
+              .shared = 16384,
+              .scratchpad = !cpu,
+              .registers = 255}};
+  struct tt_space *space = tt_gpu_space_new(arena, program, &target, false);
+  int *config = TT_ARRAY(arena, int, (size_t)space->nknobs + 1);
+  struct tt_schedule *s = NULL;
+  tt_gpu_space_default(space, config);
+  for (int t = 0; t < 20 && !s; t++) {
+    for (int k = 0; k < space->nknobs; k++)
+      if (t > 0 || below(&d, 2))
+        config[k] = below(&d, space->knobs[k].n);
+    s = tt_gpu_space_schedule(arena, space, config);
+  }
+  return s;
+}

@@ -220,7 +220,9 @@ make_case(struct tt_arena *ar, struct pair *p, struct exec_case *c)
                     ? tt_gpu_schedule(ar, p->program, false, p->seed % 2)
                     : tt_random_schedule(ar, p->program, 7 * p->seed + 5,
                                          4 + (int)(p->seed % 30), false);
-  if (!tt_schedule_lower(ar, p->schedule, &p->nest, &error))
+  if (p->seed % 4 == 1)
+    p->schedule = tt_random_gpu_point(ar, p->program, p->seed);
+  if (!p->schedule || !tt_schedule_lower(ar, p->schedule, &p->nest, &error))
     return false;
   bool wide = p->seed % 2;
   error = tt_codegen_gpu(ar, &p->nest, wide ? TT_GPU_C_WIDE : TT_GPU_C, NULL,

@@ -309,6 +309,14 @@ examples_are_right(void **state)
                               f.program, 1, &skipped);
     if (error || skipped)
       fail_msg("%s: %s", examples[i].file, error ? error : "skipped");
+    /* Points of the space, of a CPU as a device and of others. */
+    for (uint64_t seed = 2; seed < 4; seed++) {
+      struct tt_schedule *point = tt_random_gpu_point(ar, f.program, seed);
+      error = point ? check(ar, point, f.program, seed, &skipped) : NULL;
+      if (error)
+        fail_msg("%s, point %llu: %s", examples[i].file,
+                 (unsigned long long)seed, error);
+    }
     tt_arena_free(ar);
   }
 }

@@ -216,10 +216,14 @@ test_target(void **state)
   tt_options_defaults(arena, &o);
   assert_int_equal(o.vector_bits, 0);
 
-  assert_string_equal(refused(WORDS("--target=arm")),
-                      "--target 'arm': c or c:NAME=VALUE,... expected");
-  assert_string_equal(refused(WORDS("--target=c:")),
-                      "--target 'c:': c or c:NAME=VALUE,... expected");
+  assert_string_equal(
+      refused(WORDS("--target=arm")),
+      "--target 'arm': c, c:NAME=VALUE,... or cuda:sm_NN expected");
+  assert_string_equal(
+      refused(WORDS("--target=c:")),
+      "--target 'c:': c, c:NAME=VALUE,... or cuda:sm_NN expected");
+  assert_string_equal(refused(WORDS("--target=cuda:80")),
+                      "--target 'cuda:80': cuda:sm_NN expected, as cuda:sm_90");
   assert_string_equal(refused(WORDS("--target=c:l4=1M")),
                       "--target: 'l4=1M': vector, registers, l1, l2 or "
                       "l3=VALUE expected");

@@ -368,9 +368,10 @@ static void
 test_run_nonsense(void **state)
 {
   (void)state;
-  static const char *const verbs[] = {
-      "setup", "tensor", "tensor", "ready", "tol",
-      "cand",  "run",    "x",      "",      "setup n=3 threads=1 bytes=64"};
+  static const char once_more[] = "setup n=3 threads=1 device=-1 bytes=64";
+  static const char *const verbs[] = {"setup", "tensor", "tensor", "ready",
+                                      "tol",   "cand",   "run",    "x",
+                                      "",      once_more};
   static const char *const keys[] = {
       "n",    "threads",  "bytes",   "dtype", "output",   "elements",
       "name", "offset",   "rel",     "abs",   "object",   "symbol",
@@ -396,7 +397,7 @@ test_run_nonsense(void **state)
     struct tt_process *p = tt_process_start(&o, &error);
     assert_non_null(p);
     if (round % 2) { /* as far as it goes in earnest */
-      tt_line_add(&sb, "setup n=1 threads=1 bytes=64");
+      tt_line_add(&sb, "setup n=1 threads=1 device=-1 bytes=64");
       tt_line_add(&sb,
                   "tensor 0 dtype=1 output=%d elements=16 offset=0 "
                   "name=C",

@@ -322,7 +322,12 @@ static const char *
 default_text(struct tt_arena *ar, struct tt_program *p, int threads,
              bool strict_fp)
 {
-  struct tt_target_model m = {64, 32, 32 << 10, 1 << 20, 32 << 20, threads};
+  struct tt_target_model m = {.vector_bytes = 64,
+                              .registers = 32,
+                              .l1 = 32 << 10,
+                              .l2 = 1 << 20,
+                              .l3 = 32 << 20,
+                              .threads = threads};
   struct tt_space *space = tt_space_new(ar, p, &m, strict_fp);
   int *config = TT_ARRAY(ar, int, (size_t)space->nknobs + 1);
   tt_space_default(space, config);

@@ -483,7 +483,9 @@ begin(struct tt_job *job)
   if (status || job->over)
     return status;
   find_target(job);
-  return choose_schedule(job);
+  if (tt_options_language(job->options) != TT_LANGUAGE_C)
+    status = tt_job_find_device(job);
+  return status ? status : choose_schedule(job);
 }
 
 /* All that comes after it. */
@@ -521,6 +523,8 @@ tt_job_run(struct tt_arena *arena, struct tt_options *o)
   int n = o->inputs.n;
   struct tt_job *jobs = TT_ARRAY(arena, struct tt_job, (size_t)n + 1);
   const char *error;
+  if (o->device && strcmp(o->device, "list") == 0)
+    return tt_job_list_devices(arena, o);
   if (!tt_options_check(arena, o, &error))
     return tt_fail(TT_EXIT_USAGE, error);
   error = tt_inputs_options(arena, o, &each);

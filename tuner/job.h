@@ -3,6 +3,7 @@
 #define TT_JOB_H
 
 #include "frontend/frontend.h"
+#include "runtime/device.h"
 #include "runtime/target.h"
 #include "tuner/options.h"
 #include "tuner/output.h"
@@ -33,6 +34,8 @@ struct tt_job {
   const char *target;              /* the machine, for people */
   const char *compiler;            /* version and flags; NULL: not asked */
   int cpus;                        /* that may be used for building */
+  int device;                      /* for GPUs: its number */
+  int sm;                          /* of CUDA; 0: not known */
   bool search;                     /* a schedule is to be searched, ... */
   const struct tt_sblock *choices; /* among these choices of a block; NULL: in
                                       the space of the program */
@@ -49,6 +52,12 @@ enum tt_exit tt_job_run(struct tt_arena *, struct tt_options *);
 /* job_search.c: searches the schedules of those of n jobs that want it, in one
  * run of the tuner; sets the `status` of each. */
 void tt_job_search(int n, struct tt_job *jobs);
+
+/* job_device.c: --device=list. */
+enum tt_exit tt_job_list_devices(struct tt_arena *, const struct tt_options *);
+/* Code for a GPU: the device that candidates run on, if they do, and what is
+ * known of it. */
+enum tt_exit tt_job_find_device(struct tt_job *);
 
 /* emit.c: the files of the job and their texts, in *outs (*n of them).  NULL,
  * or why the code cannot be made. */

@@ -14,8 +14,10 @@
 #include "tuner/report.h"
 #include "tuner/ui.h"
 
-/* Longest a candidate may run in all; a slower one is no candidate. */
+/* Longest a candidate may run in all; a slower one is no candidate.  On a
+ * device its driver starts and may compile in that time. */
 #define CANDIDATE_SECONDS 10
+#define DEVICE_SECONDS 30
 
 /* Signals that come so soon after the first one are the same wish: timeout(1)
  * sends its signal twice. */
@@ -75,6 +77,38 @@ open_history(const struct tt_job *job, struct tt_history **history)
   return TT_EXIT_DONE;
 }
 
+/* The compiler of CUDA is the one that PATH has.  Spills are errors: what
+ * spills is slow. */
+static const char *
+nvcc_flags(const struct tt_job *job)
+{
+  return tt_arena_printf(job->arena,
+                         "-O3 -arch=sm_%d --forward-unknown-to-host-compiler "
+                         "-Xptxas=--warn-on-spills,--warning-as-error",
+                         job->sm);
+}
+
+static enum tt_exit
+ask_nvcc(int n, struct tt_job *jobs)
+{
+  char *error = NULL, *version = tt_compiler_version("nvcc", &error);
+  if (!version) {
+    const char *text = tt_arena_printf(jobs->arena,
+                                       "%s; nothing can be measured "
+                                       "(--trials=0 takes the default "
+                                       "schedule)",
+                                       error);
+    free(error);
+    return tt_fail(TT_EXIT_TOOLCHAIN, text);
+  }
+  for (int i = 0; i < n; i++)
+    jobs[i].compiler =
+        tt_arena_printf(jobs->arena, "%s, %s", version, nvcc_flags(&jobs[i]));
+  free(version);
+  tt_detail(jobs, "compiler", jobs->compiler);
+  return TT_EXIT_DONE;
+}
+
 /* The same for all jobs. */
 static enum tt_exit
 ask_compiler(int n, struct tt_job *jobs)
@@ -91,6 +125,16 @@ ask_compiler(int n, struct tt_job *jobs)
     jobs[i].compiler =
         tt_arena_printf(jobs->arena, "%s, %s", version, o->cflags);
   free(version);
+  switch (tt_options_language(o)) {
+  case TT_LANGUAGE_C:
+    break;
+  case TT_LANGUAGE_OPENCL:
+    for (int i = 0; i < n; i++)
+      jobs[i].compiler = "the driver's, -cl-std=CL1.2";
+    break;
+  case TT_LANGUAGE_CUDA:
+    return ask_nvcc(n, jobs);
+  }
   tt_detail(jobs, "compiler", jobs->compiler);
   return TT_EXIT_DONE;
 }
@@ -115,7 +159,22 @@ workload(const struct tt_job *job)
 {
   const struct tt_options *o = job->options;
   struct tt_sb sb = {0};
+  enum tt_language language = tt_options_language(o);
   tt_dump_program(&sb, job->front.program);
+  if (language != TT_LANGUAGE_C) {
+    struct tt_workload g = {
+        .program = tt_program_hash(job->arena, job->front.program),
+        .text = tt_arena_strdup(job->arena, tt_sb_str(&sb)),
+        .target = job->target,
+        .compiler = job->compiler,
+        .options =
+            tt_arena_printf(job->arena, "language=%s strict-fp=%d%s",
+                            language == TT_LANGUAGE_CUDA ? "cuda" : "opencl",
+                            o->strict_fp, target_words(job)),
+    };
+    tt_sb_free(&sb);
+    return g;
+  }
   struct tt_workload w = {
       .program = tt_program_hash(job->arena, job->front.program),
       .text = tt_arena_strdup(job->arena, tt_sb_str(&sb)),
@@ -166,6 +225,7 @@ static struct tt_tune_options
 tune_options(const struct tt_job *job, struct shared *shared)
 {
   const struct tt_options *o = job->options;
+  enum tt_language language = tt_options_language(o);
   return (struct tt_tune_options){
       .trials = o->trials == TT_NOT_GIVEN ? -1 : (int)o->trials,
       .seconds = o->time,
@@ -182,11 +242,18 @@ tune_options(const struct tt_job *job, struct shared *shared)
       .retune = o->retune,
       .no_transfer = o->no_transfer,
       .transfer_any = o->transfer_any,
-      .measure = {.cc = o->cc,
+      .measure = {.on = language == TT_LANGUAGE_C      ? TT_ON_CPU
+                        : language == TT_LANGUAGE_CUDA ? TT_ON_CUDA
+                                                       : TT_ON_OPENCL,
+                  .device = job->device,
+                  .nvcc = "nvcc",
+                  .nvflags = nvcc_flags(job),
+                  .cc = o->cc,
                   .cflags = trial_flags(job),
                   .jobs = job->cpus,
                   .threads = (int)o->threads,
-                  .timeout = CANDIDATE_SECONDS,
+                  .timeout = language == TT_LANGUAGE_C ? CANDIDATE_SECONDS
+                                                       : DEVICE_SECONDS,
                   .seed = (uint64_t)o->seed,
                   .codegen = tt_job_codegen(o),
                   .claim = &shared->claim},
@@ -276,6 +343,12 @@ static const struct tt_space_ops choices_ops = {
     .initial = first_choices,
 };
 
+static const struct tt_space_ops gpu_ops = {
+    .open = tt_gpu_space_new,
+    .schedule = tt_gpu_space_schedule,
+    .initial = tt_gpu_space_default,
+};
+
 /* The program as the loop is given it: the winner refers to that. */
 static const struct tt_program *
 searched_program(struct tt_job *job, struct tt_tune_options *to)
@@ -289,6 +362,8 @@ searched_program(struct tt_job *job, struct tt_tune_options *to)
     to->workload.options =
         tt_arena_printf(job->arena, "%s choices=%s", to->workload.options,
                         block_text(job, job->choices));
+  } else if (tt_options_language(job->options) != TT_LANGUAGE_C) {
+    to->space_ops = &gpu_ops;
   }
   return program;
 }

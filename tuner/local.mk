@@ -2,7 +2,8 @@
 noinst_LIBRARIES += tuner/libcli.a
 tuner_libcli_a_SOURCES = \
 	tuner/banner.c tuner/banner.h \
-	tuner/emit.c tuner/inputs.c tuner/inputs.h tuner/job.c tuner/job.h tuner/job_search.c \
+	tuner/emit.c tuner/inputs.c tuner/inputs.h tuner/job.c tuner/job.h \
+	tuner/job_device.c tuner/job_search.c \
 	tuner/machine.c tuner/machine.h \
 	tuner/options.c tuner/options.h tuner/options.def \
 	tuner/output.c tuner/output.h \
@@ -23,7 +24,8 @@ tuner_libtuner_a_SOURCES = \
 	tuner/treegru.h tuner/treegru.c tuner/treenet.c tuner/models.c \
 	tuner/history.h tuner/history_db.h tuner/history.c \
 	tuner/history_admin.c tuner/history_json.c tuner/hash.c \
-	tuner/measure.h tuner/measure.c tuner/outcome.c tuner/outcome.def \
+	tuner/measure.h tuner/measure.c tuner/measure_device.c \
+	tuner/outcome.c tuner/outcome.def \
 	tuner/reference.c tuner/reference.h tuner/tolerance.c tuner/tolerance.h \
 	tuner/context.c tuner/context.h tuner/features.c tuner/features.h \
 	tuner/feature_parts.h tuner/feature_tree.c \

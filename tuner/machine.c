@@ -37,7 +37,7 @@ field(struct tt_machine *m, const struct word *w)
 struct tt_machine
 tt_machine_unknown(void)
 {
-  return (struct tt_machine){false, -1, -1, -1, -1, -1};
+  return (struct tt_machine){false, -1, -1, -1, -1, -1, -1};
 }
 
 static const char *
@@ -128,15 +128,39 @@ check_order(const struct tt_machine *m, const char **error)
   return false;
 }
 
+/* "cuda:sm_90": what nvcc calls the architecture. */
+static bool
+parse_cuda(struct tt_arena *arena, const char *text, struct tt_machine *out,
+           const char **error)
+{
+  static const char prefix[] = "cuda:sm_";
+  struct tt_machine m = tt_machine_unknown();
+  size_t n = sizeof prefix - 1;
+  const char *digits = strncmp(text, prefix, n) == 0 ? text + n : "";
+  size_t k = strspn(digits, "0123456789");
+  if (k < 2 || k > 3 || digits[k] || digits[0] == '0') {
+    *error = tt_arena_printf(
+        arena, "--target '%s': cuda:sm_NN expected, as cuda:sm_90", text);
+    return false;
+  }
+  m.given = true;
+  m.sm = atoi(digits);
+  *out = m;
+  return true;
+}
+
 bool
 tt_machine_parse(struct tt_arena *arena, const char *text,
                  struct tt_machine *out, const char **error)
 {
   struct tt_machine m = tt_machine_unknown();
   m.given = true;
+  if (strncmp(text, "cuda", 4) == 0)
+    return parse_cuda(arena, text, out, error);
   if (text[0] != 'c' || (text[1] && text[1] != ':') || (text[1] && !text[2])) {
     *error = tt_arena_printf(
-        arena, "--target '%s': c or c:NAME=VALUE,... expected", text);
+        arena, "--target '%s': c, c:NAME=VALUE,... or cuda:sm_NN expected",
+        text);
     return false;
   }
   char *copy = tt_arena_strdup(arena, text[1] ? text + 2 : "");
@@ -161,6 +185,10 @@ tt_machine_print(const struct tt_machine *m, struct tt_sb *sb)
 {
   struct tt_machine copy = *m;
   char separator = ':';
+  if (m->sm >= 0) {
+    tt_sb_printf(sb, "cuda:sm_%lld", (long long)m->sm);
+    return;
+  }
   tt_sb_putc(sb, 'c');
   for (int i = 0; i < NWORDS; i++) {
     int64_t v = *field(&copy, &words[i]);

@@ -13,11 +13,12 @@ struct tt_machine {
   int64_t vector; /* bits; 0: none */
   int64_t registers;
   int64_t l1, l2, l3; /* bytes */
+  int64_t sm;         /* of CUDA: 10 times the compute capability */
 };
 
 struct tt_machine tt_machine_unknown(void);
-/* "c" or "c:vector=256,l1=32K".  false and *error, one line owned by the
- * arena, without changing the machine. */
+/* "c", "c:vector=256,l1=32K" or "cuda:sm_90".  false and *error, one line owned
+ * by the arena, without changing the machine. */
 bool tt_machine_parse(struct tt_arena *, const char *text, struct tt_machine *,
                       const char **error);
 /* The text that reads back to it, the same for all that mean the same. */

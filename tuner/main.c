@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "runtime/device.h"
 #include "runtime/runner.h"
 #include "tuner/job.h"
 #include "tuner/options.h"
@@ -54,8 +55,11 @@ run(struct tt_arena *arena, int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-  /* A candidate's child is this program again: see runtime/runner.h. */
+  /* A candidate's child is this program again, and what asks for devices: see
+   * runtime/runner.h and device.h. */
   int runner = tt_runner_main(argc, argv);
+  if (runner < 0)
+    runner = tt_device_main(argc, argv);
   if (runner >= 0)
     return runner;
   /* A limit on the size of files is an error of write(), not an end. */

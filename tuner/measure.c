@@ -26,6 +26,11 @@
 #define AHEAD 4             /* candidates built before they can be run */
 #define MAX_OPS 1.5e12      /* a core and second: twice 64 lanes, 6 GHz */
 #define MAX_BYTES 2e12      /* of outputs, likewise */
+#define DEVICE 1024         /* cores that a device is good for */
+#define DEVICE_BUILD_TIMEOUT                                                   \
+  120.0 /* seconds; compilers for devices are slow                             \
+         */
+#define DEVICE_BUILD_CPU 60
 
 /* The object of a candidate that was right, and the source that it is of. */
 struct kept {
@@ -100,6 +105,9 @@ print(struct tt_measurer *m, const struct tt_schedule *schedule,
                      : tt_plain_nest(m->scratch, m->program, &nest, &error);
   if (!ok)
     return error ? error : "it cannot be lowered";
+  if (schedule && m->o.on != TT_ON_CPU)
+    return tt_print_for_device(m->scratch, &nest, &m->o, &c->prepared,
+                               &c->workspace, out);
   o.name = "kernel";
   o.entry = true;
   o.naive = !schedule;
@@ -244,7 +252,7 @@ is_impossible(const struct tt_measurer *m, double seconds)
 {
   if (m->plain_seconds > 0 && seconds * 4 >= m->plain_seconds)
     return false;
-  double all = seconds * m->o.threads;
+  double all = seconds * (m->o.on == TT_ON_CPU ? m->o.threads : DEVICE);
   return m->flops > MAX_OPS * all || m->out_bytes > MAX_BYTES * all;
 }
 
@@ -369,9 +377,12 @@ start_build(struct batch *b)
     finish(b, i, TT_OUT_BUILD_TIME, "its code is too long, it was not built");
   else if (take_kept(m, c))
     c->state = BUILT;
-  else if (tt_builder_start(m->builder, spare, i, c->source, source.len,
-                            &error))
-    c->state = BUILDING;
+  else if (b->schedules && m->o.on == TT_ON_OPENCL
+               ? tt_builder_put(m->builder, ".cl", c->source, source.len,
+                                c->object, &error)
+               : tt_builder_start(m->builder, spare, i, c->source, source.len,
+                                  &error))
+    c->state = b->schedules && m->o.on == TT_ON_OPENCL ? BUILT : BUILDING;
   else
     fail_all(b, error);
   tt_sb_free(&source);
@@ -529,7 +540,9 @@ make_runner(struct tt_measurer *m, char **error)
                                 .tensors = ts,
                                 .dir = tt_builder_dir(m->builder),
                                 .threads = m->o.threads,
-                                .cpus = m->pinned ? &one : NULL};
+                                .cpus = m->pinned ? &one : NULL,
+                                .on_device = m->o.on != TT_ON_CPU,
+                                .device = m->o.device};
   m->runner = tt_runner_new(&o, error);
   free(ts);
   for (int i = 0; m->runner && i < m->nparams; i++)
@@ -587,11 +600,27 @@ make_reference(struct tt_measurer *m, struct tt_result *plain, char **error)
   return check_reference(m, error);
 }
 
+/* From the plain loops to candidates. */
+static bool
+set_up_candidates(struct tt_measurer *m, char **error)
+{
+  if (m->o.on == TT_ON_CUDA) {
+    tt_builder_limits(m->builder, DEVICE_BUILD_TIMEOUT, DEVICE_BUILD_CPU);
+    return tt_builder_switch(m->builder, m->o.nvcc, m->o.nvflags, ".cu", error);
+  }
+  tt_builder_limits(m->builder, BUILD_TIMEOUT, BUILD_CPU);
+  return true;
+}
+
 static bool
 set_up(struct tt_measurer *m, struct tt_result *plain, char **error)
 {
   m->claim.lock = -1;
-  m->pinned = m->o.threads == 1;
+  m->pinned = m->o.threads == 1 && m->o.on == TT_ON_CPU;
+  if (m->o.on == TT_ON_CUDA) {
+    m->overlap = true;
+    m->claim.rest = tt_cpus_allowed();
+  }
   if (m->pinned) {
     claim_cpu(m);
     m->overlap = tt_cpus_count(&m->claim.rest) > 0;
@@ -602,15 +631,15 @@ set_up(struct tt_measurer *m, struct tt_result *plain, char **error)
                                  .jobs = m->o.jobs,
                                  .timeout = BUILD_TIMEOUT,
                                  .cpus = m->overlap ? &m->claim.rest : NULL,
-                                 .spare = m->overlap ? &one : NULL};
+                                 .spare =
+                                     m->pinned && m->overlap ? &one : NULL};
   m->builder = tt_builder_new(&o, error);
   if (!m->builder || !make_runner(m, error))
     return false;
   tt_builder_limits(m->builder, PLAIN_TIMEOUT, 0);
   if (!make_reference(m, plain, error))
     return false;
-  tt_builder_limits(m->builder, BUILD_TIMEOUT, BUILD_CPU);
-  return true;
+  return set_up_candidates(m, error);
 }
 
 struct tt_measurer *
@@ -626,6 +655,8 @@ tt_measurer_new(const struct tt_program *p, const struct tt_measure_options *o,
   m->o = *o;
   m->o.cc = tt_arena_strdup(m->arena, o->cc);
   m->o.cflags = tt_arena_strdup(m->arena, o->cflags ? o->cflags : "");
+  m->o.nvcc = tt_arena_strdup(m->arena, o->nvcc ? o->nvcc : "");
+  m->o.nvflags = tt_arena_strdup(m->arena, o->nvflags ? o->nvflags : "");
   if (m->o.threads < 1)
     m->o.threads = 1;
   m->o.jobs = o->jobs < 1 ? 1 : o->jobs > 256 ? 256 : o->jobs;

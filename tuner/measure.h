@@ -20,13 +20,20 @@ enum tt_outcome {
 const char *tt_outcome_name(enum tt_outcome); /* "wrong" */
 const char *tt_outcome_text(enum tt_outcome); /* "wrong result" */
 
+/* What candidates run on. */
+enum tt_measured_on { TT_ON_CPU, TT_ON_OPENCL, TT_ON_CUDA };
+
 struct tt_measure_options {
-  const char *cc;     /* compiler command, split like a shell's words */
-  const char *cflags; /* likewise */
-  int jobs;           /* builds at once */
-  int threads;        /* OMP_NUM_THREADS of the child; pinned when 1 */
-  double timeout;     /* seconds a candidate may run in all */
-  uint64_t seed;      /* of the inputs */
+  enum tt_measured_on on;
+  int device;          /* its number, but for TT_ON_CPU */
+  const char *nvcc;    /* TT_ON_CUDA: command that builds candidates, split */
+  const char *nvflags; /* like a shell's words, and its flags */
+  const char *cc;      /* compiler command, split like a shell's words */
+  const char *cflags;  /* likewise */
+  int jobs;            /* builds at once */
+  int threads;         /* OMP_NUM_THREADS of the child; pinned when 1 */
+  double timeout;      /* seconds a candidate may run in all */
+  uint64_t seed;       /* of the inputs */
   struct tt_codegen_options codegen;
   struct tt_claim *claim; /* NULL: the measurer claims a CPU for itself; else
                              that of all measurers of this process, which do
@@ -45,6 +52,14 @@ struct tt_result {
   const char *message; /* first line of the compiler's or checker's words;
                           NULL or owned by the measurer's arena */
 };
+
+/* measure_device.c: a candidate for the device, with what the runner needs to
+ * run it, and the sizes of its memory.  NULL, or why it is illegal, owned by
+ * the arena. */
+const char *tt_print_for_device(struct tt_arena *, const struct tt_nest *,
+                                const struct tt_measure_options *,
+                                int64_t *prepared, int64_t *workspace,
+                                struct tt_sb *out);
 
 struct tt_measurer;
 

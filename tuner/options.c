@@ -394,15 +394,27 @@ tt_options_language(const struct tt_options *o)
   return TT_LANGUAGE_C;
 }
 
-/* What has no meaning for GPUs; NULL: nothing of that was given. */
+bool
+tt_options_search(const struct tt_options *o)
+{
+  bool asked = o->trials > 0 || o->time > 0 || o->retune || o->device;
+  if (tt_options_language(o) == TT_LANGUAGE_C)
+    asked = true;
+  return asked && o->trials != 0 && o->output && !o->check;
+}
+
+/* What has no meaning for GPUs, or for them alone; NULL: nothing of that was
+ * given. */
 static const char *
 check_gpu(const struct tt_options *o)
 {
-  if (tt_options_language(o) == TT_LANGUAGE_C)
-    return NULL;
-  if (o->trials > 0 || o->time > 0 || o->retune)
-    return "nothing is measured for GPUs: --trials, --time and --retune go "
-           "with -o FILE.c";
+  enum tt_language language = tt_options_language(o);
+  if (o->target.sm >= 0 && language != TT_LANGUAGE_CUDA)
+    return "--target=cuda:sm_NN goes with -o FILE.cu";
+  if (language == TT_LANGUAGE_C)
+    return o->device ? "--device goes with -o FILE.cl and -o FILE.cu" : NULL;
+  if (o->target.given && o->target.sm < 0)
+    return "--target=c is no GPU: it goes with -o FILE.c";
   if (o->dump == TT_DUMP_FEATURES)
     return "--dump=features is of C: it goes with -o FILE.c";
   if (o->vector_bits > 0 || o->std != TT_NOT_GIVEN ||
@@ -432,6 +444,9 @@ bool
 tt_options_check(struct tt_arena *arena, const struct tt_options *o,
                  const char **error)
 {
+  *error = NULL;
+  if (o->device && strcmp(o->device, "list") == 0)
+    return true; /* whatever else is on the line */
   *error = check_several(o);
   if (*error)
     return false;
@@ -489,7 +504,8 @@ tt_options_defaults(struct tt_arena *arena, struct tt_options *o)
     o->deps_file = deps_name(arena, o->output);
   if (tt_options_language(o) != TT_LANGUAGE_C) {
     o->vector_bits = 0;
-    o->trials = 0;
+    if (!tt_options_search(o))
+      o->trials = 0;
   }
   if (!o->cc)
     o->cc = "cc";

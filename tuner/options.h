@@ -86,6 +86,9 @@ void tt_options_defaults(struct tt_arena *, struct tt_options *);
 /* The language of the output, from its name. */
 enum tt_language { TT_LANGUAGE_C, TT_LANGUAGE_CUDA, TT_LANGUAGE_OPENCL };
 enum tt_language tt_options_language(const struct tt_options *);
+/* Is a search asked for?  For GPUs it must be: code for them is often made
+ * where there is none. */
+bool tt_options_search(const struct tt_options *);
 /* The text of --help. */
 void tt_options_help(struct tt_sb *);
 /* What of the command decides the emitted code, as words that

@@ -174,6 +174,15 @@ tests_test_features_SOURCES = tests/test_features.c \
 tests_test_features_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_features_LDADD = tests/librandom.a tuner/libtuner.a \
 	schedule/libschedule.a ir/libir.a $(CMOCKA_LIBS)
+check_PROGRAMS += tests/test_pretrained
+TESTS += tests/test_pretrained
+tests_test_pretrained_SOURCES = tests/test_pretrained.c \
+	tests/fake_tuning.c tests/fake_tuning.h \
+	tests/product.c tests/product.h
+tests_test_pretrained_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_pretrained_LDADD = tuner/libtuner.a frontend/libfrontend.a \
+	codegen/libcodegen.a schedule/libschedule.a runtime/libruntime.a \
+	ir/libir.a $(CMOCKA_LIBS) $(XGBOOST_LIBS) $(CBLAS_LIBS) $(SQLITE_LIBS)
 check_PROGRAMS += tests/test_tune
 TESTS += tests/test_tune
 tests_test_tune_SOURCES = tests/test_tune.c \

@@ -17,10 +17,11 @@
 enum {
   LOOPS = 12, /* innermost loops in the flattened context */
   BUFFERS = TT_BUFFERS,
-  LEVELS = 3, /* caches */
-  KINDS = 5,  /* of loops */
-  BETAS = 8,  /* thresholds of a context relation */
-  RELATED = 4 /* features related to the memory touched */
+  LEVELS = 3,       /* caches */
+  KINDS = 5,        /* of loops */
+  BETAS = 8,        /* thresholds of a context relation */
+  RELATED = 4,      /* features related to the memory touched */
+  MOST_COPIES = 512 /* of statements, at least */
 };
 
 /* ---- the row ----------------------------------------------------------- */
@@ -642,4 +643,12 @@ tt_code_copies(const struct tt_schedule *s)
       n += (double)tt_ctx_copies(&c);
     }
   return n;
+}
+
+double
+tt_most_copies(const struct tt_schedule *initial)
+{
+  double n = initial != NULL ? 2 * tt_code_copies(initial) : 0;
+
+  return n < MOST_COPIES ? MOST_COPIES : n;
 }

@@ -43,5 +43,8 @@ void tt_features(enum tt_features_kind, const struct tt_schedule *,
 /* Copies of statements that the code will have: unrolled, in vectors, and in
  * the nests of remainders.  The time of a build grows with them. */
 double tt_code_copies(const struct tt_schedule *);
+/* How many the code of a candidate may have, given the default schedule (NULL:
+ * there is none): more take too long to build. */
+double tt_most_copies(const struct tt_schedule *initial);
 
 #endif

@@ -286,6 +286,8 @@ tune_status(struct tt_job *job)
               tt_arena_printf(job->arena, "%d records of %d program%s",
                               t->learned_records, t->learned_programs,
                               t->learned_programs == 1 ? "" : "s"));
+  else if (t->pretrained)
+    tt_detail(job, "transfer", "the model that ships");
   switch (t->status) {
   case TT_TUNED:
   case TT_REUSED:

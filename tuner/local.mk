@@ -34,6 +34,7 @@ tuner_libtuner_a_SOURCES = \
 	tuner/experience.c tuner/experience.h \
 	tuner/trials.c tuner/trials.h tuner/recorder.c tuner/recorder.h \
 	tuner/finalists.c tuner/finalists.h \
+	tuner/pretrained.c tuner/pretrained.h tuner/pretrained.def \
 	tuner/tune.c tuner/tune.h tuner/tune_run.c tuner/tune_run.h \
 	tuner/gain.c tuner/gain.h tuner/tune_search.c tuner/tune_budget.c tuner/tune_final.c
 

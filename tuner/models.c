@@ -1,6 +1,7 @@
 /* Which learned cost a search has, by its options. */
 #include "config.h"
 #include "tuner/experience.h"
+#include "tuner/pretrained.h"
 #include "tuner/tune.h"
 
 enum {
@@ -65,14 +66,14 @@ tt_tune_model(const struct tt_tune_options *o, struct tt_cost_model *global,
 static bool
 can_transfer(const struct tt_tune_options *o)
 {
-  return !o->no_transfer && o->history != NULL &&
-         o->search != TT_SEARCH_RANDOM && o->model != TT_MODEL_NONE &&
-         tt_tune_features(o) != TT_FEATURES_CONFIG;
+  return !o->no_transfer && o->search != TT_SEARCH_RANDOM &&
+         o->model != TT_MODEL_NONE && tt_tune_features(o) != TT_FEATURES_CONFIG;
 }
 
-struct tt_cost_model *
-tt_tune_global(const struct tt_tune_options *o, struct tt_tuned *out,
-               const char **error)
+/* A model of the history's records. */
+static struct tt_cost_model *
+of_history(const struct tt_tune_options *o, struct tt_tuned *out,
+           const char **error)
 {
   struct tt_experience_query q = {.workload = &o->workload,
                                   .any_target = o->transfer_any,
@@ -83,9 +84,6 @@ tt_tune_global(const struct tt_tune_options *o, struct tt_tuned *out,
   struct tt_cost_model *model = NULL;
   struct tt_experience e;
 
-  *error = NULL;
-  if (!can_transfer(o))
-    return NULL;
   if (tt_experience_load(o->history, &q, &e, error) &&
       e.fit.n >= TT_EXPERIENCE_LEAST)
     model = one(o, (unsigned)o->seed, error);
@@ -101,5 +99,23 @@ tt_tune_global(const struct tt_tune_options *o, struct tt_tuned *out,
     out->learned_programs = e.nprograms;
   }
   tt_experience_free(&e);
+  return model;
+}
+
+struct tt_cost_model *
+tt_tune_global(const struct tt_tune_options *o, struct tt_tuned *out,
+               const char **error)
+{
+  struct tt_cost_model *model = NULL;
+
+  *error = NULL;
+  if (!can_transfer(o))
+    return NULL;
+  if (o->history != NULL)
+    model = of_history(o, out, error);
+  if (model == NULL && o->model == TT_MODEL_GBT && o->objective == TT_RANK) {
+    model = tt_pretrained_new(tt_tune_features(o), &o->target);
+    out->pretrained = model != NULL;
+  }
   return model;
 }

@@ -115,6 +115,7 @@ struct tt_tuned {
   struct tt_progress final;
   int learned_records, learned_programs; /* of other programs; 0: nothing was
                                             transferred */
+  bool pretrained;     /* the model that ships took the place of them */
   const char *error;   /* owned by the arena; NULL: nothing to say */
   const char *warning; /* history could not be written, ...; or NULL */
 };
@@ -126,8 +127,9 @@ enum tt_features_kind tt_tune_features(const struct tt_tune_options *);
 struct tt_cost_model *tt_tune_model(const struct tt_tune_options *,
                                     struct tt_cost_model *global,
                                     const char **error);
-/* A model of the records of other programs; NULL: transfer is not wanted or
- * not possible, there are too few records, or *error.  What it was fitted to
+/* A model of the records of other programs, or, where they are too few, the one
+ * that ships; NULL: transfer is not wanted or not possible.  *error may be set
+ * in either case.  What it was fitted to
  * is said in *out. */
 struct tt_cost_model *tt_tune_global(const struct tt_tune_options *,
                                      struct tt_tuned *out, const char **error);

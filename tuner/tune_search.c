@@ -12,10 +12,7 @@
 #include "tuner/features.h"
 #include "tuner/search.h"
 
-enum {
-  MAX_COPIES = 512, /* of statements in the code of a candidate */
-  SEEDS = 16        /* best configurations given to the search */
-};
+enum { SEEDS = 16 }; /* best configurations given to the search */
 
 static bool
 space_features(void *ctx, const int *config, float *row)
@@ -63,9 +60,7 @@ limit_copies(struct tt_run *r)
   struct tt_schedule *s =
       r->space_ops->schedule(r->mine, r->space, tt_run_initial(r));
 
-  r->most_copies = s != NULL ? 2 * tt_code_copies(s) : 0;
-  if (r->most_copies < MAX_COPIES)
-    r->most_copies = MAX_COPIES;
+  r->most_copies = tt_most_copies(s);
 }
 
 static void

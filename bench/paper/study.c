@@ -244,7 +244,7 @@ set_options(struct run *r)
       .objective = (enum tt_objective)o->objective,
       .features = (enum tt_features_kind)o->features,
       .acquisition = (enum tt_acquisition)o->acquisition,
-      .no_transfer = true, /* nor the model that ships */
+      .no_transfer = o->history == NULL, /* nor the model that ships */
       .params = search_params(o),
       .target = {.vector_bytes = o->vector_bits / 8,
                  .registers = registers,

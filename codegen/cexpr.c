@@ -268,6 +268,8 @@ static const char *
 rounded(struct cprinter *c, enum tt_dtype t, const char *text, int has,
         int prec)
 {
+  if (t == TT_F16 && c->options->gpu)
+    return call(c, tt_c_helper(c, "round_f16"), text, NULL);
   if (t == TT_F16)
     return cast(
         c, "float",
@@ -682,6 +684,8 @@ load(struct cprinter *c, const struct tt_expr *e, int prec)
     return tt_c_paren(c, text, *text == '*' ? PREC_UNARY : PREC_PRIMARY, prec);
   if (tt_is_register(t))
     return text;
+  if (t->dtype == TT_F16 && c->options->gpu)
+    return call(c, tt_c_helper(c, "f16_to_f32"), text, NULL);
   if (t->dtype == TT_F16)
     return cast(c, "float", text, prec);
   if (t->dtype == TT_BF16)

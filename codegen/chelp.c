@@ -161,6 +161,25 @@ sat_text(struct cprinter *c, const char *name, enum tt_dtype t, enum tt_dtype s)
                          ts, name, ss, ts, low, high);
 }
 
+/* f16 of GPUs: an integer in memory, f32 in registers. */
+static const char *
+half_text(struct cprinter *c, const char *name, bool to)
+{
+  static const char *const bodies[2][3] = {
+      {"  union {\n    uint16_t u;\n    _Float16 h;\n  } x;\n"
+       "  x.h = (_Float16)v;\n  return x.u;\n",
+       "  uint16_t u;\n  vstore_half_rte(v, 0, (half *)&u);\n  return u;\n",
+       "  return __half_as_ushort(__float2half_rn(v));\n"},
+      {"  union {\n    uint16_t u;\n    _Float16 h;\n  } x;\n"
+       "  x.u = v;\n  return x.h;\n",
+       "  return vload_half(0, (const half *)&v);\n",
+       "  return __half2float(__ushort_as_half(v));\n"}};
+  return tt_arena_printf(c->arena, "static inline %s %s(%s v)\n{\n%s}\n",
+                         to ? "float" : "uint16_t", name,
+                         to ? "uint16_t" : "float",
+                         bodies[to][c->dialect->style]);
+}
+
 static const char *
 scalar_text(struct cprinter *c, const char *name, const char *full)
 {
@@ -173,6 +192,14 @@ scalar_text(struct cprinter *c, const char *name, const char *full)
     tt_dtype_parse(tt_arena_strndup(c->arena, mid, (size_t)(last - mid)), &t);
     return sat_text(c, full, t, s);
   }
+  bool to = strcmp(name, "f16_to_f32") == 0;
+  if (to || strcmp(name, "f32_to_f16") == 0)
+    return half_text(c, full, to);
+  if (strcmp(name, "round_f16") == 0)
+    return tt_arena_printf(
+        c->arena,
+        "static inline float %s(float v)\n{\n  return %s(%s(v));\n}\n", full,
+        tt_c_helper(c, "f16_to_f32"), tt_c_helper(c, "f32_to_f16"));
   if (strcmp(name, "round_bf16") == 0)
     return tt_arena_printf(
         c->arena,

@@ -349,18 +349,30 @@ print_entry(struct cprinter *c, const struct tt_program *p)
 
 /* ---- the file --------------------------------------------------------- */
 
+/* (The elements are rounded already.) */
+static uint16_t
+half_bits(double v)
+{
+  _Float16 h = (_Float16)v;
+  uint16_t u;
+  memcpy(&u, &h, sizeof u);
+  return u;
+}
+
 /* An initializer in rows that fit the line. */
 static void
 print_table(struct cprinter *c, const struct tt_tensor *t)
 {
   int64_t n = tt_tensor_size(t);
   struct tt_sb row = {0};
-  tt_c_line(c, "%s %s %s[%lld] = {", c->dialect->table, tt_c_storage(t->dtype),
-            tt_names_of(c->names, t), (long long)n);
+  tt_c_line(c, "%s %s %s[%lld] = {", c->dialect->table,
+            tt_c_memory(c, t->dtype), tt_names_of(c->names, t), (long long)n);
   for (int64_t i = 0; i < n; i++) {
     int prec;
     const char *v =
-        t->dtype == TT_BF16
+        t->dtype == TT_F16 && c->options->gpu
+            ? tt_c_int(c, TT_I32, half_bits(t->fdata[i]), &prec)
+        : t->dtype == TT_BF16
             ? tt_c_int(c, TT_I32, tt_f32_to_bf16((float)t->fdata[i]), &prec)
         : tt_dtype_is_float(t->dtype)
             ? tt_c_float(c, t->dtype, t->fdata[i], &prec)

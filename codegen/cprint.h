@@ -124,6 +124,9 @@ enum {
 /* Type in memory and of a value: 16-bit floats are computed as float. */
 const char *tt_c_storage(enum tt_dtype);
 const char *tt_c_value(enum tt_dtype);
+/* The same in memory for the language that is printed: GPUs' f16 is an integer
+ * there, as bf16 is. */
+const char *tt_c_memory(const struct cprinter *, enum tt_dtype);
 /* A 16-bit float: computed, rounded after every operation, as f32. */
 bool tt_c_is_half(enum tt_dtype);
 const char *tt_c_uvector(struct cprinter *, enum tt_dtype, int lanes);

@@ -312,8 +312,14 @@ stored_value(struct cprinter *c, const struct tt_tensor *t,
     return tt_c_expr(c, v, PREC_ANY);
   if (tt_c_is_half(t->dtype) && !tt_is_register(t) && v->type.lanes > 1)
     return tt_c_half_stored(c, v);
-  if (t->dtype == TT_BF16 && !tt_is_register(t))
-    return tt_arena_printf(c->arena, "%s(%s)", tt_c_helper(c, "f32_to_bf16"),
+  if (tt_c_is_half(t->dtype) && !tt_is_register(t) && c->options->gpu &&
+      v->type.lanes == 1 && v->kind == TT_LOAD &&
+      v->tensor->dtype == t->dtype && !tt_is_register(v->tensor)) /* as it is */
+    return tt_c_access(c, v->tensor, v->nargs, v->args, false);
+  bool half = t->dtype == TT_F16 && c->options->gpu;
+  if ((t->dtype == TT_BF16 || half) && !tt_is_register(t))
+    return tt_arena_printf(c->arena, "%s(%s)",
+                           tt_c_helper(c, half ? "f32_to_f16" : "f32_to_bf16"),
                            tt_c_expr(c, v, PREC_ANY));
   return tt_c_expr(c, v, PREC_ANY);
 }
@@ -478,7 +484,7 @@ print_array(struct cprinter *c, const struct tt_stmt *alloc)
   const struct tt_tensor *t = alloc->tensor;
   const struct place *p = tt_place_of(c->layout, t);
   const char *name = tt_names_bind(c->names, t, t->name);
-  const char *type = tt_c_storage(t->dtype);
+  const char *type = tt_c_memory(c, t->dtype);
   if (!p)
     return;
   if (p->stack) {

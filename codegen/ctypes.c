@@ -41,6 +41,12 @@ tt_c_storage(enum tt_dtype t)
   return "void";
 }
 
+const char *
+tt_c_memory(const struct cprinter *c, enum tt_dtype t)
+{
+  return t == TT_F16 && c->options->gpu ? "uint16_t" : tt_c_storage(t);
+}
+
 bool
 tt_c_is_half(enum tt_dtype t)
 {

@@ -185,7 +185,7 @@ tt_gpu_private(struct cprinter *c, const struct tt_tensor *t)
                       : tt_c_value(t->dtype),
               name, (long long)threads);
   else
-    tt_c_line(c, "%s %s[%lld][%lld] = {{0}};", tt_c_storage(t->dtype), name,
+    tt_c_line(c, "%s %s[%lld][%lld] = {{0}};", tt_c_memory(c, t->dtype), name,
               (long long)threads, (long long)tt_tensor_size(t));
   tt_names_alias(c->names, t,
                  tt_arena_printf(c->arena, "%s[%s]", name, g->thread));
@@ -347,7 +347,7 @@ add_role(struct file *f, struct params *p, const struct accesses *all,
     const struct tt_tensor *t = prog->tensors[i];
     if (t->role != role || !uses(all, t))
       continue;
-    const char *type = tt_c_storage(t->dtype);
+    const char *type = tt_c_memory(&f->c, t->dtype);
     if (role != TT_OUTPUT)
       type = tt_arena_printf(f->c.arena, "const %s", type);
     add_param(f, p, type, tt_names_bind(f->c.names, t, t->name),
@@ -366,7 +366,7 @@ point(struct file *f, const struct accesses *all, const struct spot *items,
       continue;
     const char *type =
         tt_arena_printf(c->arena, "%s%s%s", f->g.language->global,
-                        constant ? "const " : "", tt_c_storage(t->dtype));
+                        constant ? "const " : "", tt_c_memory(c, t->dtype));
     tt_c_line(c, "%s *const %s = (%s *)(%s + %lld);", type,
               tt_names_bind(c->names, t, t->name), type, base,
               (long long)items[i].offset);
@@ -386,7 +386,7 @@ declare_shared(void *ctx, const struct tt_stmt *s)
     return;
   const char *name = tt_names_bind(f->c.names, s->tensor, s->tensor->name);
   tt_c_line(&f->c, "%s%s %s[%lld]%s;", f->g.language->shared,
-            tt_c_storage(s->tensor->dtype), name,
+            tt_c_memory(&f->c, s->tensor->dtype), name,
             (long long)tt_tensor_size(s->tensor), f->g.language->shared_end);
   if (f->g.language == &plain)
     tt_c_line(&f->c, "for (int tt_i = 0; tt_i < %lld; tt_i++) %s[tt_i] = 99;",
@@ -544,7 +544,7 @@ launch_params(struct file *f, bool prepare, const char *type)
         tt_sb_printf(&sb, "%s %s, ", type, name);
       else
         tt_sb_printf(&sb, "%s%s *%s, ", role == TT_OUTPUT ? "" : "const ",
-                     tt_c_storage(t->dtype), name);
+                     tt_c_memory(&f->c, t->dtype), name);
     }
     if (part == (prepare ? 1 : 0) && tt_has_weights(p))
       tt_sb_printf(&sb, "%s%sprepared, ",
@@ -715,9 +715,6 @@ is_short(const struct tt_nest *nest)
 static const char *
 check_types(const struct tt_nest *nest)
 {
-  for (int i = 0; i < nest->program->ntensors; i++)
-    if (nest->program->tensors[i]->dtype == TT_F16)
-      return "f16 is not among the types of the output for GPUs";
   return is_short(nest) ? NULL
                         : "a tensor is too large for the output for GPUs";
 }
@@ -732,6 +729,8 @@ assemble(struct file *f, struct tt_sb *out)
     tt_c_line(c, "%s", c->typedefs.items[i]);
   tt_c_definitions(c);
   tt_sb_add(&c->body, functions);
+  if (f->g.language == &cuda && strstr(tt_sb_str(&c->body), "__half2float"))
+    tt_sb_add(out, "#include <cuda_fp16.h>\n");
   tt_sb_add(out, f->g.language->head);
   size_t before = out->len;
   for (size_t i = 0; f->g.language == &opencl &&

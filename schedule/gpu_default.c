@@ -1,13 +1,16 @@
 /* The schedule for a GPU where nothing was searched or given: tiles where
- * operands are used again; else a thread for every result, which sums in a
- * register.  What is cheap is computed where it is used, and what follows a
- * reduction element by element takes its sums from registers.
+ * operands are used again, the threads of a block for a long reduction, else a
+ * thread for every result, which sums in a register.  What is cheap is computed
+ * where it is used, and what follows a reduction element by element takes its
+ * sums from registers.
  */
 #include "config.h"
 
 #include "schedule/state.h"
 
-enum { THREADS = 256, WARP = 32, BLOCKS = 128, CHEAP = 12 };
+#include <string.h>
+
+enum { THREADS = 256, WARP = 32, BLOCKS = 128, CHEAP = 12, MAX_PLAIN = 64 };
 
 static void
 count_node(void *ctx, const struct tt_expr *e)
@@ -97,25 +100,69 @@ tt_gpu_finish(struct tt_schedule *s, int stage)
     }
 }
 
-/* `plain`, by stage: it gets no tiles; set where they are refused, and then
- * the schedule is none. */
+/* Stages, by the names of their results, for which a primitive was refused
+ * half way: the next attempt leaves them plain. */
+struct plain {
+  int n;
+  const char *names[MAX_PLAIN];
+  bool all;
+};
+
+static bool
+is_plain(const struct plain *p, const char *name)
+{
+  bool found = p->all;
+  for (int i = 0; i < p->n && !found; i++)
+    found = strcmp(p->names[i], name) == 0;
+  return found;
+}
+
+static bool
+is_bound(const struct tt_stage_schedule *ss)
+{
+  for (int i = 0; i < ss->norder; i++)
+    if (tt_is_block(ss->loops[ss->order[i]].kind) ||
+        tt_is_thread(ss->loops[ss->order[i]].kind))
+      return true;
+  return false;
+}
+
+static enum tt_gpu_step
+shape_stage(struct tt_schedule *s, int stage)
+{
+  enum tt_gpu_step step = tt_gpu_tile(s, stage, NULL);
+  return step == TT_GPU_NONE ? tt_gpu_reduce(s, stage) : step;
+}
+
+/* NULL: a stage was added to the plain ones. */
 static struct tt_schedule *
 attempt(struct tt_arena *arena, const struct tt_program *program,
-        bool strict_fp, bool *plain)
+        bool strict_fp, struct plain *plain)
 {
   struct tt_schedule *s = tt_schedule_new(arena, program, strict_fp);
   tt_gpu_inline(s);
   for (int i = 0; i < s->nstages; i++) {
-    if (s->stages[i].place != TT_ROOT)
-      continue;
-    enum tt_tiling tiles = plain[i] ? TT_GPU_NO_TILES : tt_gpu_tile(s, i, NULL);
-    if (tiles == TT_GPU_REFUSED) {
-      plain[i] = true;
-      return NULL;
+    const char *name = s->stages[i].stage->out->name;
+    enum tt_gpu_step step = TT_GPU_NONE;
+    if (s->stages[i].place == TT_ROOT && !is_bound(&s->stages[i])) {
+      if (!is_plain(plain, name))
+        step = shape_stage(s, i);
+      if (step == TT_GPU_REFUSED && plain->n < MAX_PLAIN)
+        plain->names[plain->n++] = name;
+      else if (step == TT_GPU_REFUSED)
+        plain->all = true;
+      if (step == TT_GPU_REFUSED)
+        return NULL;
+      if (step == TT_GPU_CUT ||
+          (step == TT_GPU_DONE && s->stages[i].place != TT_ROOT)) {
+        i--; /* other stages stand here now */
+        continue;
+      }
+      if (step == TT_GPU_NONE)
+        tt_gpu_bind(s, i);
     }
-    if (tiles == TT_GPU_NO_TILES)
-      tt_gpu_bind(s, i);
-    tt_gpu_finish(s, i);
+    if (s->stages[i].place == TT_ROOT)
+      tt_gpu_finish(s, i);
   }
   s->error = NULL;
   return s;
@@ -125,11 +172,9 @@ struct tt_schedule *
 tt_gpu_schedule(struct tt_arena *arena, const struct tt_program *program,
                 bool strict_fp, bool tiles)
 {
-  bool *plain = TT_ARRAY(arena, bool, (size_t)program->nstages + 1);
-  for (int i = 0; i < program->nstages; i++)
-    plain[i] = !tiles;
+  struct plain plain = {.all = !tiles};
   struct tt_schedule *s = NULL;
   while (!s)
-    s = attempt(arena, program, strict_fp, plain);
+    s = attempt(arena, program, strict_fp, &plain);
   return s;
 }

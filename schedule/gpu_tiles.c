@@ -308,20 +308,20 @@ tile_stage(struct tt_schedule *s, int stage, const struct operands *o,
          tt_vectorize(s, stage, col.run, LANES);
 }
 
-enum tt_tiling
+enum tt_gpu_step
 tt_gpu_tile(struct tt_schedule *s, int stage, const struct tt_gpu_tile *tile)
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
   struct operands o = {.stage = ss->stage, .ok = true};
   struct sides sides;
   if (ss->stage->red == TT_RED_NONE)
-    return TT_GPU_NO_TILES;
+    return TT_GPU_NONE;
   tt_expr_visit(ss->value, note_load, &o);
   if (ss->where)
     tt_expr_visit(ss->where, note_load, &o);
   if (!find_sides(&o, &sides))
-    return TT_GPU_NO_TILES;
+    return TT_GPU_NONE;
   return tile_stage(s, stage, &o, &sides, tile ? tile : choose_tile(&sides))
-             ? TT_GPU_TILED
+             ? TT_GPU_DONE
              : TT_GPU_REFUSED;
 }

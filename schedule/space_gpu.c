@@ -268,7 +268,7 @@ derive_grid(struct rules *r, struct rule *rule, int stage)
   static const int64_t steps[] = {4, 8, 16, 32};
   struct tt_schedule *trial =
       tt_schedule_new(r->arena, r->program, r->strict_fp);
-  rule->grid = tt_gpu_tile(trial, stage, NULL) == TT_GPU_TILED;
+  rule->grid = tt_gpu_tile(trial, stage, NULL) == TT_GPU_DONE;
   if (!rule->grid)
     return;
   enum tt_knob_kind factor = TT_KNOB_FACTOR;
@@ -557,7 +557,7 @@ apply_grid(const struct rules *r, const int *config, struct tt_schedule *s,
           r->target.gpu.registers ||
       threads * (each + 32) > REGISTERS || shared > r->target.gpu.shared)
     return false;
-  return tt_gpu_tile(s, stage, &t) == TT_GPU_TILED;
+  return tt_gpu_tile(s, stage, &t) == TT_GPU_DONE;
 }
 
 /* Threads of what is bound. */

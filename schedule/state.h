@@ -56,8 +56,11 @@ bool tt_shrinks_border(struct tt_arena *, const struct tt_stage_schedule *,
 /* Is there one with both axes in it (loop handles)? */
 bool tt_shrinks_with(struct tt_arena *, const struct tt_stage_schedule *, int a,
                      int b);
-/* ---- gpu_tiles.c ---- */
-enum tt_tiling { TT_GPU_NO_TILES, TT_GPU_TILED, TT_GPU_REFUSED };
+/* ---- gpu_tiles.c, gpu_reduce.c ---- */
+/* What became of a stage: nothing; what it should; another one stands in its
+ * place, to be looked at again; a primitive was refused, and it is half done.
+ */
+enum tt_gpu_step { TT_GPU_NONE, TT_GPU_DONE, TT_GPU_CUT, TT_GPU_REFUSED };
 /* Results of a block, and how many of them a thread has side by side; its
  * others are as many times further on as there are threads, so that threads
  * beside each other read what lies side by side. */
@@ -67,10 +70,12 @@ struct tt_gpu_tile {
   bool shared[2]; /* those of rows, of columns */
 };
 /* Tiles for a GPU, where the stage's operands are read again and again; NULL:
- * one by the stage's extents.
- * TT_GPU_REFUSED: a primitive was, and the stage is half done. */
-enum tt_tiling tt_gpu_tile(struct tt_schedule *, int stage,
-                           const struct tt_gpu_tile *);
+ * one by the stage's extents. */
+enum tt_gpu_step tt_gpu_tile(struct tt_schedule *, int stage,
+                             const struct tt_gpu_tile *);
+/* The threads of a block for each result of a long reduction.  DONE: stages
+ * were added before it that are computed in it. */
+enum tt_gpu_step tt_gpu_reduce(struct tt_schedule *, int stage);
 
 /* Are they the same in all lanes of a vector loop?  Refuses otherwise. */
 bool tt_check_shrink(struct tt_schedule *, int stage);

@@ -546,3 +546,37 @@ tt_matmul_program(struct tt_arena *ar, int64_t m, int64_t n, int64_t k)
                    value, NULL);
   return p;
 }
+
+struct tt_program *
+tt_halves_program(struct tt_arena *ar, enum tt_dtype t, int64_t m, int64_t n,
+                  int64_t k)
+{
+  struct tt_program *p = tt_program_new(ar, "halves");
+  struct tt_tensor *a =
+      tt_program_tensor(p, "A", TT_INPUT, t, 2, (int64_t[]){m, k});
+  struct tt_tensor *b =
+      tt_program_tensor(p, "B", TT_INPUT, t, 2, (int64_t[]){k, n});
+  struct tt_tensor *s =
+      tt_program_tensor(p, "S", TT_TEMP, TT_F32, 2, (int64_t[]){m, n});
+  struct tt_tensor *c =
+      tt_program_tensor(p, "C", TT_OUTPUT, t, 2, (int64_t[]){m, n});
+  const struct tt_var *at[] = {tt_program_var(p, "m", m),
+                               tt_program_var(p, "n", n)};
+  const struct tt_var *to[] = {tt_program_var(p, "i", m),
+                               tt_program_var(p, "j", n)};
+  const struct tt_var *vk = tt_program_var(p, "k", k);
+  const struct tt_expr *im = tt_var_ref(ar, at[0]), *in = tt_var_ref(ar, at[1]),
+                       *ik = tt_var_ref(ar, vk);
+  const struct tt_expr *x =
+      tt_load(ar, a, 2, (const struct tt_expr *[]){im, ik});
+  const struct tt_expr *y =
+      tt_load(ar, b, 2, (const struct tt_expr *[]){ik, in});
+  tt_program_stage(
+      p, s, at, TT_RED_SUM, 1, &vk,
+      tt_binary(ar, TT_MUL, tt_cast(ar, TT_F32, x), tt_cast(ar, TT_F32, y)),
+      NULL);
+  const struct tt_expr *ij[] = {tt_var_ref(ar, to[0]), tt_var_ref(ar, to[1])};
+  tt_program_stage(p, c, to, TT_RED_NONE, 0, NULL,
+                   tt_cast(ar, t, tt_load(ar, s, 2, ij)), NULL);
+  return p;
+}

@@ -15,6 +15,9 @@
  * tables, weights with stages of preparation, several outputs. */
 struct tt_program *tt_random_program(struct tt_arena *, uint64_t seed);
 
+/* C[m, n] = T(sum[k](f32(A[m, k]) * f32(B[k, n]))), all of a 16-bit float. */
+struct tt_program *tt_halves_program(struct tt_arena *, enum tt_dtype,
+                                     int64_t m, int64_t n, int64_t k);
 /* C[m,n] = sum[k](A[m,k] * B[k,n]) of f32, called mm. */
 struct tt_program *tt_matmul_program(struct tt_arena *, int64_t m, int64_t n,
                                      int64_t k);

@@ -158,6 +158,93 @@ tiled_product_is_right(void **state)
   tt_arena_free(ar);
 }
 
+/* Under the default schedule, which is to share something out. */
+static void
+check_default(struct tt_arena *ar, const struct tt_program *p,
+              const char *primitive)
+{
+  struct tt_schedule *s = tt_gpu_schedule(ar, p, false, true);
+  struct tt_nest nest;
+  struct tt_sb text = {0};
+  const char *error = NULL;
+  tt_schedule_print(s, &text);
+  if (!strstr(tt_sb_str(&text), primitive))
+    fail_msg("no %s in %s", primitive, tt_sb_str(&text));
+  assert_true(tt_schedule_lower(ar, s, &nest, &error));
+  struct tt_values *want = tt_values_new(), *got = tt_values_new();
+  tt_values_random(want, p, 1);
+  tt_values_random(got, p, 1);
+  assert_null(tt_interpret_program(p, want));
+  error = tt_interpret_nest(&nest, got);
+  for (int wide = 0; wide < 2 && !error; wide++) {
+    struct exec_case c = {&nest, {0}, want, want, true, wide};
+    error = exec_c(ar, 1, &c, 0, NULL);
+  }
+  if (error)
+    fail_msg("%s\n%s", tt_sb_str(&text), error);
+  tt_sb_free(&text);
+  tt_values_free(want);
+  tt_values_free(got);
+}
+
+static void
+default_tiles_are_right(void **state)
+{
+  (void)state;
+  static const int64_t sizes[][3] = {
+      {32, 48, 16}, {37, 50, 21}, {9, 8, 8}, {70, 132, 40}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    check_default(ar,
+                  tt_matmul_program(ar, sizes[i][0], sizes[i][1], sizes[i][2]),
+                  "tail=\"pad\"");
+    tt_arena_free(ar);
+  }
+}
+
+/* Y[i] = sum[k](X[i, k]) */
+static struct tt_program *
+rows_program(struct tt_arena *ar, int64_t rows, int64_t n)
+{
+  struct tt_program *p = tt_program_new(ar, "rows");
+  struct tt_tensor *x = tt_program_tensor(p, "X", TT_INPUT, TT_F32, 2,
+                                          (const int64_t[]){rows, n});
+  struct tt_tensor *y =
+      tt_program_tensor(p, "Y", TT_OUTPUT, TT_F32, 1, (const int64_t[]){rows});
+  const struct tt_var *i = tt_program_var(p, "i", rows),
+                      *k = tt_program_var(p, "k", n);
+  const struct tt_expr *at[] = {tt_var_ref(ar, i), tt_var_ref(ar, k)};
+  tt_program_stage(p, y, &i, TT_RED_SUM, 1, &k, tt_load(ar, x, 2, at), NULL);
+  return p;
+}
+
+/* 16-bit floats are integers in memory. */
+static void
+halves_are_right(void **state)
+{
+  (void)state;
+  static const enum tt_dtype types[] = {TT_F16, TT_BF16};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    check_default(ar, tt_halves_program(ar, types[i], 20, 36, 24), "finish");
+    check_default(ar, tt_halves_program(ar, types[i], 5, 6, 7), "finish");
+    tt_arena_free(ar);
+  }
+}
+
+static void
+threads_share_long_reductions(void **state)
+{
+  (void)state;
+  static const int64_t sizes[][2] = {
+      {3, 1000}, {7, 130}, {20, 4099}, {2, 70001}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    check_default(ar, rows_program(ar, sizes[i][0], sizes[i][1]), "rfactor");
+    tt_arena_free(ar);
+  }
+}
+
 /* What stands between block loops, here a copy, is done by every block. */
 static void
 blocks_fill_their_own_memory(void **state)
@@ -281,6 +368,9 @@ main(void)
       cmocka_unit_test(illegal_bindings_name_the_loops),
       cmocka_unit_test(threads_stand_inside_one_another),
       cmocka_unit_test(tiled_product_is_right),
+      cmocka_unit_test(default_tiles_are_right),
+      cmocka_unit_test(halves_are_right),
+      cmocka_unit_test(threads_share_long_reductions),
       cmocka_unit_test(blocks_fill_their_own_memory),
       cmocka_unit_test(random_kernels_keep_results),
   };

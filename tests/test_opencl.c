@@ -177,8 +177,8 @@ tolerance(const struct tt_program *p)
 {
   double tol = 1e-4;
   for (int i = 0; i < p->ntensors; i++)
-    if (p->tensors[i]->dtype == TT_BF16)
-      tol = 2e-1;
+    if (p->tensors[i]->dtype == TT_BF16 || p->tensors[i]->dtype == TT_F16)
+      tol = p->tensors[i]->dtype == TT_BF16 ? 2e-1 : 1e-2;
   return tol;
 }
 
@@ -267,6 +267,7 @@ static const struct {
     {"matmul_ep.te", {{"M", "33"}, {"N", "30"}, {"K", "20"}}, NULL},
     {"gemm.te", {{"M", "33"}, {"N", "30"}, {"K", "20"}}, NULL},
     {"dot.te", {{"N", "10000"}}, NULL},
+    {"dot.te", {{"N", "70001"}}, NULL},
     {"conv2d.te", {{"C", "3"}, {"K", "4"}}, NULL},
     {"winograd.te", {{"C", "3"}, {"K", "4"}}, NULL},
     {"blur.te", {{"H", "30"}, {"W", "40"}}, NULL},
@@ -372,6 +373,23 @@ tiles_are_right(void **state)
 /* ---- random pairs ------------------------------------------------------ */
 
 static void
+halves_are_right(void **state)
+{
+  (void)state;
+  static const enum tt_dtype types[] = {TT_F16, TT_BF16};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    struct tt_program *p = tt_halves_program(ar, types[i], 20, 36, 24);
+    bool skipped;
+    const char *error =
+        check(ar, tt_gpu_schedule(ar, p, false, true), p, 1, &skipped);
+    if (error || skipped)
+      fail_msg("%s: %s", tt_dtype_name(types[i]), error ? error : "skipped");
+    tt_arena_free(ar);
+  }
+}
+
+static void
 random_kernels_are_right(void **state)
 {
   (void)state;
@@ -408,6 +426,7 @@ main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tiles_are_right),
       cmocka_unit_test(examples_are_right),
+      cmocka_unit_test(halves_are_right),
       cmocka_unit_test(random_kernels_are_right),
   };
   setenv("POCL_KERNEL_CACHE", "0", 0); /* leaves nothing behind */

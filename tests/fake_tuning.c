@@ -174,15 +174,22 @@ fake_close(struct tt_measurer *m)
 }
 
 static bool
-fake_measure(struct tt_measurer *m, int n, struct tt_schedule *const *s,
-             double best, struct tt_result *results, tt_measured_fn *done,
-             void *ctx, const char **error)
+fake_measure(struct tt_measurer *m, const struct tt_stream *stream,
+             const char **error)
 {
+  struct tt_schedule *const *s = stream->schedules;
+  struct tt_result *results = stream->results;
+  int n = stream->n, last = n;
+
   (void)m;
-  (void)best;
-  for (int i = 0; i < n; i++)
+  for (int i = 0; i < stream->most; i++)
     results[i].outcome = TT_OUT_CANCELLED;
   for (int i = 0; i < n; i++) {
+    if (last >= 4 && i == n - last / 4) {
+      last = stream->more(stream->ctx);
+      n += last;
+      assert_true(n <= stream->most);
+    }
     struct tt_sb sb = {0};
     if (fake.measured == fake.break_at) {
       *error = "the disk is full";
@@ -205,10 +212,17 @@ fake_measure(struct tt_measurer *m, int n, struct tt_schedule *const *s,
                                       .message = "C[0,1] is 3, not 4"};
     if (fake.measured == fake.interrupt_at)
       fake.interrupted = 1;
-    if (!done(ctx, i, &results[i]))
+    if (!stream->done(stream->ctx, i, &results[i]))
       return true;
   }
   return true;
+}
+
+static void
+fake_pump(struct tt_measurer *m)
+{
+  assert_ptr_equal(m, &fake);
+  fake.pumped++;
 }
 
 static bool
@@ -228,4 +242,4 @@ fake_finalists(struct tt_measurer *m, int n, struct tt_schedule *const *s,
 }
 
 const struct tt_measure_ops fake_ops = {fake_open, fake_close, fake_measure,
-                                        fake_finalists};
+                                        fake_pump, fake_finalists};

@@ -11,7 +11,7 @@ extern const struct tt_space_ops fake_space, fake_tiny_space;
 
 enum { FAKE_MOST = 2000 };
 struct fake { /* the measurer, and what it is told to do */
-  int opened, measured, finals;
+  int opened, measured, finals, pumped;
   char *texts[FAKE_MOST];
   const struct tt_program *programs[FAKE_MOST]; /* of the texts */
   /* NULL, or a program whose schedules are all equally fast; whose candidates

@@ -328,6 +328,66 @@ test_measure(void **state)
   assert_int_equal(leftovers(b), 0);
 }
 
+/* A batch that grows while it is measured. */
+struct growing {
+  struct tt_measurer *me;
+  int asked, done, at[12]; /* results when it was asked; how often each came */
+};
+
+static bool
+see_growing(void *ctx, int i, const struct tt_result *r)
+{
+  struct growing *g = ctx;
+  assert_int_equal(r->outcome, TT_OUT_OK);
+  assert_in_range(i, 0, g->asked ? 11 : 7);
+  assert_int_equal(g->at[i]++, 0);
+  g->done++;
+  return true;
+}
+
+static int
+grow(void *ctx)
+{
+  struct growing *g = ctx;
+  if (g->asked++)
+    return 0;
+  assert_int_equal(g->done, 6); /* of 8 */
+  /* The rest goes on meanwhile, and nobody asks again. */
+  for (int i = 0; i < 2000 && g->done < 8; i++) {
+    usleep(10000);
+    tt_measure_pump(g->me);
+  }
+  assert_int_equal(g->done, 8);
+  assert_int_equal(g->asked, 1);
+  return 4;
+}
+
+static void
+test_batch_grows(void **state)
+{
+  struct bed *b = *state;
+  struct matmul m = matmul(b->arena, TT_F32, 48, TT_INPUT);
+  struct tt_measure_options o = options();
+  struct growing g = {.me = measurer(m.p, &o)};
+  struct tt_result r[12];
+  const struct tt_stream s = {.n = 8,
+                              .most = 12,
+                              .schedules = schedules(b->arena, m.p, 12),
+                              .results = r,
+                              .done = see_growing,
+                              .more = grow,
+                              .ctx = &g};
+  struct tt_cpus cpus = tt_cpus_allowed();
+  const char *error;
+  tt_measure_pump(g.me); /* nothing is being measured */
+  assert_true(tt_measure_stream(g.me, &s, &error));
+  /* With one CPU the search would disturb the timing. */
+  assert_int_equal(g.asked, tt_cpus_count(&cpus) > 1 ? 2 : 0);
+  assert_int_equal(g.done, g.asked ? 12 : 8);
+  tt_measurer_free(g.me);
+  assert_int_equal(leftovers(b), 0);
+}
+
 /* The objects of the fastest are kept for it. */
 static void
 test_finalists_are_not_built_again(void **state)
@@ -539,6 +599,7 @@ main(int argc, char **argv)
       cmocka_unit_test(test_tolerance),
       cmocka_unit_test(test_reference),
       cmocka_unit_test(test_measure),
+      cmocka_unit_test(test_batch_grows),
       cmocka_unit_test(test_finalists_are_not_built_again),
       cmocka_unit_test(test_too_much_code_is_not_built),
       cmocka_unit_test(test_failures),

@@ -7,6 +7,7 @@
 
 #include "tuner/measure.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +53,7 @@ struct tt_measurer {
   int nparams;
   const struct tt_tensor **params; /* inputs, weights, outputs */
   double flops, out_bytes, plain_seconds;
+  struct batch *batch; /* that is being measured, or NULL */
   int nkept;
   struct kept kept[TT_MAX_FINALISTS];
   double fastest;     /* of the candidates that were right; 0: none yet */
@@ -71,7 +73,7 @@ struct candidate {
 
 static const char symbol[] = "kernel_entry"; /* of every candidate */
 
-/* One call of tt_measure(). */
+/* One call of tt_measure_stream(). */
 struct batch {
   struct tt_measurer *m;
   int n;
@@ -85,6 +87,11 @@ struct batch {
   bool build_only;
   bool timing; /* without overlap: the queue is being run, none is built */
   bool stop;
+  int (*more)(void *ctx); /* NULL: there are no more */
+  int most;               /* room in the arrays, where there are more */
+  int last;               /* schedules that came together last */
+  int finished;
+  bool asking; /* for more */
   char *error; /* the toolchain's; to be freed */
 };
 
@@ -189,6 +196,24 @@ is_too_long(const struct batch *b, const struct candidate *c)
 
 /* ---- results ----------------------------------------------------------- */
 
+/* The batch grows at the same result in every run, whatever the builders do
+ * meanwhile: a search stays a function of its results. */
+static void
+ask_for_more(struct batch *b)
+{
+  if (!b->more || b->asking || b->stop || !b->m->overlap || b->last < 4 ||
+      b->finished != b->n - b->last / 4)
+    return;
+  b->asking = true;
+  int n = b->more(b->ctx);
+  b->asking = false;
+  assert(b->n + n <= b->most);
+  if (n == 0)
+    b->more = NULL;
+  b->n += n;
+  b->last = n;
+}
+
 static void
 finish(struct batch *b, int i, enum tt_outcome outcome, const char *message)
 {
@@ -208,8 +233,10 @@ finish(struct batch *b, int i, enum tt_outcome outcome, const char *message)
     tt_builder_discard(b->m->builder, c->object);
   free(c->source);
   c->source = NULL;
+  b->finished++;
   if (b->done && !b->done(b->ctx, i, r))
     b->stop = true;
+  ask_for_more(b);
 }
 
 static void
@@ -432,16 +459,23 @@ collect(struct batch *b)
     b->timing = false;
 }
 
+/* `timeout`: seconds; < 0: until something happens. */
 static void
-wait_for_something(struct batch *b)
+poll_children(struct batch *b, double timeout)
 {
   struct tt_process *ps[258];
   int n = tt_builder_processes(b->m->builder, ps, 257);
   if (tt_runner_busy(b->m->runner))
     ps[n++] = tt_runner_process(b->m->runner);
-  tt_process_poll(ps, n, -1);
+  tt_process_poll(ps, n, timeout);
   if (b->m->o.interrupted && *b->m->o.interrupted)
     b->stop = true;
+}
+
+static void
+wait_for_something(struct batch *b)
+{
+  poll_children(b, -1);
 }
 
 static bool
@@ -451,13 +485,27 @@ is_over(const struct batch *b)
   return b->stop || left == 0 || (b->build_only && left == count(b, BUILT));
 }
 
+void
+tt_measure_pump(struct tt_measurer *m)
+{
+  struct batch *b = m->batch;
+  if (!b || b->stop)
+    return;
+  poll_children(b, 0);
+  collect(b);
+  while (!is_over(b) && (start_run(b) || start_build(b)))
+    ;
+}
+
 /* Runs a batch to its end.  false: b->error is set. */
 static bool
 run_batch(struct batch *b)
 {
   struct tt_measurer *m = b->m;
   struct tt_cpus before = tt_cpus_allowed();
-  memset(b->results, 0, (size_t)b->n * sizeof *b->results);
+  memset(b->results, 0,
+         (size_t)(b->most > b->n ? b->most : b->n) * sizeof *b->results);
+  m->batch = b;
   /* Printing candidates must not disturb timing either. */
   if (m->pinned)
     tt_cpus_bind(0, &m->claim.rest);
@@ -468,6 +516,7 @@ run_batch(struct batch *b)
       wait_for_something(b);
     collect(b);
   }
+  m->batch = NULL;
   tt_cpus_bind(0, &before);
   if (b->stop) {
     tt_builder_cancel(m->builder);
@@ -692,25 +741,42 @@ tt_measurer_free(struct tt_measurer *m)
 }
 
 bool
+tt_measure_stream(struct tt_measurer *m, const struct tt_stream *s,
+                  const char **error)
+{
+  struct batch b = {.m = m,
+                    .n = s->n,
+                    .last = s->n,
+                    .schedules = s->schedules,
+                    .results = s->results,
+                    .done = s->done,
+                    .more = s->more,
+                    .most = s->most,
+                    .ctx = s->ctx,
+                    .best = s->best,
+                    .timeout = m->o.timeout};
+  *error = NULL;
+  if (s->n < 1)
+    return true;
+  b.cands = calloc((size_t)s->most, sizeof *b.cands);
+  bool ok = b.cands && run_batch(&b);
+  free(b.cands);
+  return ok || give_error(m, b.error, error);
+}
+
+bool
 tt_measure(struct tt_measurer *m, int n, struct tt_schedule *const *schedules,
            double best, struct tt_result *results, tt_measured_fn *done,
            void *ctx, const char **error)
 {
-  struct batch b = {.m = m,
-                    .n = n,
-                    .schedules = schedules,
-                    .results = results,
-                    .done = done,
-                    .ctx = ctx,
-                    .best = best,
-                    .timeout = m->o.timeout};
-  *error = NULL;
-  if (n < 1)
-    return true;
-  b.cands = calloc((size_t)n, sizeof *b.cands);
-  bool ok = b.cands && run_batch(&b);
-  free(b.cands);
-  return ok || give_error(m, b.error, error);
+  const struct tt_stream s = {.n = n,
+                              .most = n,
+                              .schedules = schedules,
+                              .best = best,
+                              .results = results,
+                              .done = done,
+                              .ctx = ctx};
+  return tt_measure_stream(m, &s, error);
 }
 
 /* Times one after the other what cannot be timed together. */

@@ -88,6 +88,25 @@ bool tt_measure(struct tt_measurer *, int n,
                 struct tt_schedule *const *schedules, double best,
                 struct tt_result *results, tt_measured_fn *done, void *ctx,
                 const char **error);
+/* A batch that can grow while it is measured.  When three quarters of the
+ * schedules that came last are done, `more` may put other schedules after them:
+ * it returns how many (0: none, and it is not asked again).  What it does
+ * should call tt_measure_pump() every few milliseconds.  It is not asked where
+ * its work would disturb the timing. */
+struct tt_stream {
+  int n, most; /* schedules; room for schedules and results */
+  struct tt_schedule *const *schedules;
+  double best;
+  struct tt_result *results;
+  tt_measured_fn *done;
+  int (*more)(void *ctx); /* NULL: the batch does not grow */
+  void *ctx;              /* of both */
+};
+bool tt_measure_stream(struct tt_measurer *, const struct tt_stream *,
+                       const char **error);
+/* Goes on with the batch that is being measured, without waiting. */
+void tt_measure_pump(struct tt_measurer *);
+
 /* Time finalists (at most TT_MAX_FINALISTS, the rest are left alone) again in
  * turns (A B A B ...); seconds and spread of each are replaced.
  * schedules[0] is the incumbent.  One that fails now gets its outcome. */

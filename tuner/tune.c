@@ -12,7 +12,8 @@
 #include "tuner/tune_run.h"
 
 const struct tt_measure_ops tt_real_measure = {
-    tt_measurer_new, tt_measurer_free, tt_measure, tt_measure_finalists};
+    tt_measurer_new, tt_measurer_free, tt_measure_stream, tt_measure_pump,
+    tt_measure_finalists};
 const struct tt_space_ops tt_derived_space = {tt_space_new, tt_space_schedule,
                                               tt_space_default};
 
@@ -24,28 +25,6 @@ step(struct tt_run *r)
   tt_run_step(r);
   if (r->ended && r->out->final.stopped != NULL)
     tt_run_end(r);
-}
-
-/* The run that the next batch is for; of equals that with the fewest trials.
- * NULL: all have ended. */
-static struct tt_run *
-most_promising(const struct tt_budget *b)
-{
-  struct tt_run *best = NULL;
-  double most = 0, promise;
-
-  for (int i = 0; i < b->n; i++) {
-    struct tt_run *r = &b->runs[i];
-    if (r->ended)
-      continue;
-    promise = b->n > 1 ? tt_run_promise(r) : 0;
-    if (best == NULL || promise > most ||
-        (promise >= most && r->trials.n < best->trials.n)) {
-      best = r;
-      most = promise;
-    }
-  }
-  return best;
 }
 
 void
@@ -69,7 +48,7 @@ tt_tune_several(struct tt_arena *arena, int n,
     tt_run_open(&budget.runs[i]);
     step(&budget.runs[i]);
   }
-  while ((r = most_promising(&budget)) != NULL)
+  while ((r = tt_budget_next(&budget)) != NULL)
     step(r);
   for (int i = 0; i < n; i++)
     tt_run_end(&budget.runs[i]);

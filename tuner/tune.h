@@ -38,10 +38,9 @@ struct tt_measure_ops {
                               const struct tt_measure_options *,
                               struct tt_result *plain, const char **error);
   void (*close)(struct tt_measurer *);
-  bool (*measure)(struct tt_measurer *, int n,
-                  struct tt_schedule *const *schedules, double best,
-                  struct tt_result *results, tt_measured_fn *done, void *ctx,
+  bool (*measure)(struct tt_measurer *, const struct tt_stream *,
                   const char **error);
+  void (*pump)(struct tt_measurer *);
   bool (*finalists)(struct tt_measurer *, int n,
                     struct tt_schedule *const *schedules,
                     struct tt_result *results, const char **error);

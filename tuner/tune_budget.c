@@ -78,10 +78,10 @@ programs(const struct tt_budget *b, bool waiting)
 static int
 trials_left(const struct tt_run *r)
 {
-  int left = r->budget->trials - tt_budget_used(r->budget);
+  int left = r->budget->trials - tt_budget_used(r->budget) - r->pending;
   int waiting = programs(r->budget, true);
 
-  if (r->trials.n > 0)
+  if (r->trials.n + r->pending > 0)
     return left;
   left /= waiting > 1 ? waiting : 1;
   return left > 1 ? left : 1;
@@ -97,18 +97,19 @@ batch_in_time(const struct tt_run *r, int n)
     return n;
   if (left <= 0 && r->default_done)
     return 0;
-  if (r->measured == 0 || r->busy <= 0)
+  if (r->measured == 0)
     return SMALL_BATCH;
-  rate = r->measured / r->busy;
+  rate = r->measured / tt_run_busy(r);
   n = (int)(rate * all / BATCHES / programs(r->budget, false));
   n = n < SMALL_BATCH ? SMALL_BATCH : n > TT_MAX_BATCH ? TT_MAX_BATCH : n;
-  return left * rate < n ? (int)(left * rate) : n;
+  left = left * rate - r->pending;
+  return left < n ? (int)left : n;
 }
 
 int
 tt_run_next_batch(const struct tt_run *r)
 {
-  bool first = r->measured + r->resumed < 3 * FIRST_BATCH;
+  bool first = r->measured + r->pending + r->resumed < 3 * FIRST_BATCH;
   int n = batch_in_time(r, first ? FIRST_BATCH : 32);
 
   if (r->budget->trials >= 0 && trials_left(r) < n)
@@ -125,7 +126,7 @@ tt_run_promise(const struct tt_run *r)
     return 0;
   if (r->budget->seconds <= 0 || r->measured == 0)
     return tt_expected_gain(&r->trials, n) / n;
-  return tt_expected_gain(&r->trials, n) / (n * r->busy / r->measured);
+  return tt_expected_gain(&r->trials, n) / (n * tt_run_busy(r) / r->measured);
 }
 
 /* The trials that this program may still have; without a budget: as many as
@@ -140,12 +141,12 @@ trials_ahead(const struct tt_run *r)
     most = (b->trials - tt_budget_used(b)) / n;
   if (b->seconds > 0)
     most = fmin(b->trials < 0 ? MANY : most,
-                tt_run_time_left(r) * r->measured / r->busy / n);
+                tt_run_time_left(r) * r->measured / tt_run_busy(r) / n);
   return most < 1 ? 1 : most > MANY ? MANY : (int)most;
 }
 
 bool
-tt_run_enough(struct tt_run *r)
+tt_run_enough(struct tt_run *r, bool final)
 {
   struct tt_tuned *out = r->out;
 
@@ -158,7 +159,8 @@ tt_run_enough(struct tt_run *r)
   out->noise = tt_gain_noise(&r->trials);
   if (out->expected_gain >= r->o->min_gain && out->expected_gain >= out->noise)
     return false;
-  out->final.stopped = "gain";
+  if (final)
+    out->final.stopped = "gain";
   return true;
 }
 
@@ -174,4 +176,24 @@ tt_run_finalists(const struct tt_run *r)
     n += !r->budget->runs[i].done;
   n = (int)(left / n / finalist_cost(r));
   return n < 2 ? 2 : n > TT_FINALISTS ? TT_FINALISTS : n;
+}
+
+struct tt_run *
+tt_budget_next(const struct tt_budget *b)
+{
+  struct tt_run *best = NULL;
+  double most = 0, promise;
+
+  for (int i = 0; i < b->n; i++) {
+    struct tt_run *r = &b->runs[i];
+    if (r->ended)
+      continue;
+    promise = b->n > 1 ? tt_run_promise(r) : 0;
+    if (best == NULL || promise > most ||
+        (promise >= most && r->trials.n < best->trials.n)) {
+      best = r;
+      most = promise;
+    }
+  }
+  return best;
 }

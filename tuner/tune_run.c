@@ -22,6 +22,12 @@ tt_tune_now(void)
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+double
+tt_run_busy(const struct tt_run *r)
+{
+  return r->busy + (r->stepping ? tt_tune_now() - r->entry : 0);
+}
+
 bool
 tt_run_interrupted(const struct tt_run *r)
 {
@@ -183,6 +189,7 @@ measured(void *ctx, int i, const struct tt_result *result)
                              .nknobs = r->space->nknobs,
                              .result = *result};
 
+  r->pending--;
   /* Ctrl-C reaches the children too: what failed then did not fail. */
   if (result->outcome != TT_OUT_CANCELLED &&
       (result->outcome == TT_OUT_OK || !tt_run_interrupted(r))) {
@@ -202,40 +209,73 @@ measured(void *ctx, int i, const struct tt_result *result)
   return !tt_run_interrupted(r) && !r->timed_out;
 }
 
+/* Puts up to n schedules into the batch; returns how many. */
+static int
+fill(struct tt_run *r, int n)
+{
+  int before = r->nbatch;
+
+  if (r->measured == 0 && r->nbatch == 0) {
+    tt_searcher_know(r->searcher, tt_run_initial(r));
+    tt_run_fresh(r, tt_run_initial(r));
+  }
+  if (r->trials.n > 0)
+    tt_run_learn(r);
+  n -= r->nbatch - before;
+  if (n > 0 && !tt_run_interrupted(r))
+    tt_run_propose(r, n);
+  return r->nbatch - before;
+}
+
+/* While the last quarter of a batch is measured the next one is proposed, so
+ * that builders and timing never wait for the search.  Here nothing is final:
+ * the batch may end the search all the same. */
+static int
+more(void *ctx)
+{
+  struct tt_run *r = ctx;
+  int n = tt_run_next_batch(r);
+
+  if (n == 0 || r->nbatch + n > TT_MAX_STREAM || tt_run_interrupted(r) ||
+      tt_budget_next(r->budget) != r || tt_run_enough(r, false))
+    return 0;
+  return fill(r, n);
+}
+
 /* false: the toolchain failed. */
 static bool
 measure_batch(struct tt_run *r)
 {
-  struct tt_result results[TT_MAX_BATCH];
+  struct tt_result results[TT_MAX_STREAM];
+  const struct tt_stream stream = {.n = r->nbatch,
+                                   .most = TT_MAX_STREAM,
+                                   .schedules = r->schedules,
+                                   .best = tt_run_best(r),
+                                   .results = results,
+                                   .done = measured,
+                                   .more = more,
+                                   .ctx = r};
 
-  memset(results, 0, sizeof results);
   tt_run_report(r, "building");
-  return r->measure->measure(r->measurer, r->nbatch, r->schedules,
-                             tt_run_best(r), results, measured, r, &r->error);
+  return r->measure->measure(r->measurer, &stream, &r->error);
 }
 
-/* Proposes and measures n trials.  false: that was the last batch. */
+/* Proposes and measures n trials, and those that follow them without a pause.
+ * false: that was all. */
 static bool
 batch_of(struct tt_run *r, int n)
 {
   int before = r->measured;
 
   tt_arena_reset(r->batch);
-  r->nbatch = 0;
-  if (r->measured == 0) {
-    tt_searcher_know(r->searcher, tt_run_initial(r));
-    tt_run_fresh(r, tt_run_initial(r));
-  }
-  if (r->trials.n > 0)
-    tt_run_learn(r);
-  if (r->nbatch < n && !tt_run_interrupted(r))
-    tt_run_propose(r, n - r->nbatch);
-  if (r->nbatch == 0) {
+  r->nbatch = r->pending = 0;
+  if (fill(r, n) == 0) {
     if (!tt_run_interrupted(r))
       r->out->final.stopped = "exhausted";
     return false;
   }
   r->broken = !measure_batch(r);
+  r->pending = 0;
   return !r->broken && !r->timed_out && r->measured > before;
 }
 
@@ -263,7 +303,9 @@ tt_run_step(struct tt_run *r)
   r->ended = r->ended || r->done || r->broken || tt_run_interrupted(r);
   if (!r->ended) {
     n = tt_run_next_batch(r);
-    r->ended = n == 0 || tt_run_enough(r) || !batch_of(r, n);
+    r->stepping = true;
+    r->ended = n == 0 || tt_run_enough(r, true) || !batch_of(r, n);
+    r->stepping = false;
     r->busy += tt_tune_now() - r->entry;
   }
   leave(r);

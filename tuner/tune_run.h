@@ -10,7 +10,10 @@
 #include "tuner/trials.h"
 #include "tuner/tune.h"
 
-enum { TT_MAX_BATCH = 64 };
+enum {
+  TT_MAX_BATCH = 64,
+  TT_MAX_STREAM = 8 * TT_MAX_BATCH /* one batch that follows another */
+};
 
 struct tt_searcher;
 
@@ -49,10 +52,13 @@ struct tt_run {
   int resumed;       /* trials of earlier runs that count */
   int measured;      /* trials of this run */
   bool timed_out, default_done;
-  /* of the batch */
-  struct tt_schedule *schedules[TT_MAX_BATCH];
-  const char *texts[TT_MAX_BATCH];
-  const int *configs[TT_MAX_BATCH];
+  bool stepping; /* within tt_run_step() */
+  int pending;   /* proposed, and not yet measured */
+  int looks;     /* at configurations, by the search */
+  /* of the batches of a step, which follow one another without a pause */
+  struct tt_schedule *schedules[TT_MAX_STREAM];
+  const char *texts[TT_MAX_STREAM];
+  const int *configs[TT_MAX_STREAM];
   int nbatch;
   double most_copies; /* of statements: more take too long to build */
   struct tt_recorder recorder;
@@ -79,6 +85,8 @@ void tt_run_end(struct tt_run *);
 void tt_run_free(struct tt_run *);
 
 double tt_tune_now(void);
+/* Seconds that its trials have taken. */
+double tt_run_busy(const struct tt_run *);
 bool tt_run_interrupted(const struct tt_run *);
 void tt_run_report(struct tt_run *, const char *phase);
 /* `format` has one %s.  The first warning is kept. */
@@ -114,8 +122,12 @@ int tt_run_next_batch(const struct tt_run *);
 /* What a second (or, without a budget of time, a trial) of the next batch is
  * expected to gain. */
 double tt_run_promise(const struct tt_run *);
-/* Is what can still be gained within noise?  Says so in the result. */
-bool tt_run_enough(struct tt_run *);
+/* Is what can still be gained within noise?  `final`: that ends the search;
+ * says so in the result. */
+bool tt_run_enough(struct tt_run *, bool final);
+/* The run that the next batch is for; of equals that with the fewest trials.
+ * NULL: all have ended. */
+struct tt_run *tt_budget_next(const struct tt_budget *);
 /* How many finalists the time that is left allows, at least two. */
 int tt_run_finalists(const struct tt_run *);
 

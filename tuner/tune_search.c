@@ -12,7 +12,10 @@
 #include "tuner/features.h"
 #include "tuner/search.h"
 
-enum { SEEDS = 16 }; /* best configurations given to the search */
+enum {
+  LOOKS_A_PUMP = 64, /* about a millisecond of searching */
+  SEEDS = 16         /* best configurations given to the search */
+};
 
 static bool
 space_features(void *ctx, const int *config, float *row)
@@ -20,6 +23,9 @@ space_features(void *ctx, const int *config, float *row)
   struct tt_run *r = ctx;
   struct tt_schedule *s;
 
+  /* While a batch is measured, its candidates go on. */
+  if (++r->looks % LOOKS_A_PUMP == 0 && r->measurer != NULL)
+    r->measure->pump(r->measurer);
   tt_arena_reset(r->score);
   s = r->space_ops->schedule(r->score, r->space, config);
   if (s == NULL || tt_code_copies(s) > r->most_copies)
@@ -37,7 +43,7 @@ tt_run_fresh(void *ctx, const int *config)
   struct tt_schedule *s = r->space_ops->schedule(r->batch, r->space, config);
   const char *text;
 
-  if (s == NULL || r->nbatch == TT_MAX_BATCH)
+  if (s == NULL || r->nbatch == TT_MAX_STREAM)
     return false;
   text = tt_schedule_text(r->batch, s);
   if (tt_trials_find(&r->trials, text) != NULL)
@@ -45,6 +51,7 @@ tt_run_fresh(void *ctx, const int *config)
   for (int i = 0; i < r->nbatch; i++)
     if (strcmp(r->texts[i], text) == 0)
       return false;
+  r->pending++;
   r->schedules[r->nbatch] = s;
   r->texts[r->nbatch] = text;
   r->configs[r->nbatch] =

@@ -153,10 +153,9 @@ measure_missing(struct measurer *m, struct missing *b, double best,
   return b->error == NULL;
 }
 
+/* A batch does not grow: in a study a model has seen all of the one before. */
 static bool
-memo_batch(struct tt_measurer *measurer, int n,
-           struct tt_schedule *const *schedules, double best,
-           struct tt_result *results, tt_measured_fn *done, void *ctx,
+memo_batch(struct tt_measurer *measurer, const struct tt_stream *s,
            const char **error)
 {
   struct measurer *m = (struct measurer *)measurer;
@@ -166,31 +165,37 @@ memo_batch(struct tt_measurer *measurer, int n,
 
   *error = NULL;
   tt_arena_reset(memo->scratch);
-  for (int i = 0; i < n; i++) {
-    texts[i] = tt_schedule_text(memo->scratch, schedules[i]);
+  for (int i = 0; i < s->n; i++) {
+    texts[i] = tt_schedule_text(memo->scratch, s->schedules[i]);
     if (memo_find(memo, texts[i]) != NULL)
       continue;
     missing.texts[missing.n] = texts[i];
-    missing.schedules[missing.n++] = schedules[i];
+    missing.schedules[missing.n++] = s->schedules[i];
   }
   if (missing.n > 0 && (memo->store == NULL || study_now() > memo->deadline)) {
     memo->stopped = 1;
     return true;
   }
-  if (missing.n > 0 && !measure_missing(m, &missing, best, error))
+  if (missing.n > 0 && !measure_missing(m, &missing, s->best, error))
     return false;
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < s->n; i++) {
     const struct memo_entry *e = memo_find(memo, texts[i]);
     if (e == NULL) { /* it was cancelled */
       memo->stopped = 1;
       return true;
     }
-    results[i] = e->record.result;
-    memo->build_seconds += results[i].build_seconds;
-    if (!done(ctx, i, &results[i]))
+    s->results[i] = e->record.result;
+    memo->build_seconds += s->results[i].build_seconds;
+    if (!s->done(s->ctx, i, &s->results[i]))
       return true;
   }
   return true;
+}
+
+static void
+memo_pump(struct tt_measurer *m)
+{
+  (void)m;
 }
 
 /* The best trial counts as it was measured, in every study. */
@@ -211,7 +216,7 @@ const struct tt_measure_ops *
 memo_measure(struct memo *m)
 {
   static const struct tt_measure_ops ops = {memo_open, memo_close, memo_batch,
-                                            memo_finalists};
+                                            memo_pump, memo_finalists};
 
   current = m;
   return &ops;

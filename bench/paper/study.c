@@ -14,6 +14,9 @@
  *   --mode=table     the tuning loop's model picks among the records of
  *                    --random; nothing is measured
  *   --mode=random    the records of --random in an order of the seed's
+ *   --mode=teach     no search: what --store and --random have of the program
+ *                    is added to the history (--history of tcc-tune) that
+ *                    searches of other programs then learn from
  *
  * Exit status: 0 done; 75: the time for measuring was over, or there is no
  * --store to measure for; nothing was printed, and the same command goes on
@@ -35,13 +38,13 @@
 #include "tuner/random.h"
 
 enum { DONE, FAILED, USAGE, AGAIN = 75 };
-enum mode { LIVE, TABLE, RANDOM };
+enum mode { LIVE, TABLE, RANDOM, TEACH };
 /* Copies of statements in a first schedule drawn at random: no more than
  * leaves the limit of the search what it is. */
 enum { FIRST_COPIES = 256 };
 
 static const char usage[] =
-    "usage: study --mode=live|table|random --study=WORD --name=WORD\n"
+    "usage: study --mode=live|table|random|teach --study=WORD --name=WORD\n"
     "             --variant=WORD [--random=FILE.db] [--store=FILE.db]\n"
     "             [--from=default|scratch] [--seconds=N]\n"
     "             -- [OPTION OF TCC-TUNE...] FILE.te\n";
@@ -58,9 +61,11 @@ struct run {
   struct tt_arena *arena;
   struct asked asked;
   struct tt_program *program;
+  const char *source;
   struct tt_target target;
   struct tt_tune_options o;
   struct memo memo;
+  struct tt_history *history; /* to learn other programs from, or NULL */
   struct tt_sb lines;
   int trials;
   double best, build_seconds;
@@ -78,9 +83,9 @@ fail(const char *what, const char *why)
 static bool
 mode_of(const char *word, enum mode *mode)
 {
-  static const char *const words[] = {"live", "table", "random"};
+  static const char *const words[] = {"live", "table", "random", "teach"};
 
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i <= TEACH; i++)
     if (strcmp(word, words[i]) == 0) {
       *mode = (enum mode)i;
       return true;
@@ -125,7 +130,8 @@ complete(const struct asked *a)
       strcmp(a->from, "default") == 0 || strcmp(a->from, "scratch") == 0;
 
   return a->study && a->name && a->variant && from && a->tune.input &&
-         a->tune.trials > 0 && (a->mode == LIVE || a->random);
+         (a->tune.trials > 0 || a->mode == TEACH) &&
+         (a->mode == LIVE || a->random);
 }
 
 static int
@@ -175,7 +181,10 @@ compile(struct run *r)
   }
   struct tt_frontend_options fo = {.ndefines = o->defines.n,
                                    .defines = defines};
-  r->program = tt_compile_file(r->arena, diags, o->input, &fo, false).program;
+  struct tt_frontend_result front =
+      tt_compile_file(r->arena, diags, o->input, &fo, false);
+  r->program = front.program;
+  r->source = front.source;
   if (r->program == NULL)
     return false;
   tt_solve_congruences(r->program);
@@ -204,7 +213,8 @@ workload(struct run *r, struct tt_workload *w)
       .compiler = tt_arena_printf(r->arena, "%s, %s", version, o->cflags),
       .options = tt_arena_printf(
           r->arena, "vector=%d std=gnu11 workspace=0 strict-fp=%d threads=%d",
-          o->vector_bits, o->strict_fp, (int)o->threads)};
+          o->vector_bits, o->strict_fp, (int)o->threads),
+      .source = r->source};
   tt_sb_free(&sb);
   free(version);
   return true;
@@ -350,9 +360,12 @@ live(struct run *r)
   tuned = tt_tune(r->arena, r->program, &r->o);
   if (tuned.warning != NULL)
     fail("warning", tuned.warning);
-  fprintf(stderr, "study: %s %s %s %d: %d trials, %d of them measured now%s\n",
+  fprintf(stderr,
+          "study: %s %s %s %d: %d trials, %d of them measured now, %d "
+          "records of others%s\n",
           r->asked.study, r->asked.name, r->asked.variant, (int)r->o.seed,
-          r->trials, r->memo.measured, r->memo.stopped ? ", more to come" : "");
+          r->trials, r->memo.measured, tuned.learned_records,
+          r->memo.stopped ? ", more to come" : "");
   if (r->memo.stopped)
     return AGAIN;
   return tuned.error != NULL ? fail(tuned.error, NULL) : DONE;
@@ -390,6 +403,21 @@ open_history(const char *path, bool create)
   return h;
 }
 
+/* What is known of the program, for searches of others. */
+static int
+teach(struct run *r)
+{
+  const char *error = NULL;
+  bool ok = r->history != NULL;
+
+  if (!ok)
+    return fail("there is no --history", NULL);
+  for (int i = 0; i < r->memo.n && ok; i++)
+    ok = tt_history_add(r->history, &r->o.workload, &r->memo.items[i].record,
+                        &error);
+  return ok ? DONE : fail(r->asked.tune.history, error);
+}
+
 static int
 search(struct run *r)
 {
@@ -401,7 +429,11 @@ search(struct run *r)
   memo_init(&r->memo, &r->o.workload);
   if (a->random != NULL && (random = open_history(a->random, false)) == NULL)
     goto out;
-  if (a->mode != LIVE) {
+  if (a->tune.history != NULL &&
+      (r->history = open_history(a->tune.history, true)) == NULL)
+    goto out;
+  r->o.history = r->history;
+  if (a->mode == TABLE || a->mode == RANDOM) {
     status = among_records(r, random);
     goto out;
   }
@@ -413,9 +445,10 @@ search(struct run *r)
       (random != NULL && !memo_load(&r->memo, random, &error)))
     fail(error, NULL);
   else
-    status = live(r);
+    status = a->mode == TEACH ? teach(r) : live(r);
 out:
   tt_history_close(random);
+  tt_history_close(r->history);
   tt_history_close(r->memo.store);
   memo_free(&r->memo);
   return status;

@@ -89,7 +89,7 @@ table_random(const struct sample *s, const struct tt_tune_options *o,
 struct search {
   const struct sample *sample;
   struct tt_searcher *searcher;
-  struct tt_cost_model *model;
+  struct tt_cost_model *global, *model;
   struct tt_trials seen; /* what was picked, with what it points to */
   study_trial_fn *trial;
   void *ctx;
@@ -180,12 +180,14 @@ static bool
 batch(struct search *s, const struct tt_tune_options *o, int n,
       const char **error)
 {
-  int random = s->seen.n == 0 ? n : (int)(o->params.epsilon * n + 0.5);
+  int random = (int)(o->params.epsilon * n + 0.5);
   int k = s->sample->space->nknobs, got = 0;
   int *out = tt_xmalloc(((size_t)n * (size_t)k + 1) * sizeof *out);
 
   if (random == 0 && o->params.epsilon > 0)
     random = 1;
+  if (s->seen.n == 0) /* as the tuning loop begins */
+    random = s->global != NULL ? n / 4 : n;
   if (random < n) {
     got = tt_trials_fit(&s->seen, s->model, error)
               ? tt_search_propose(s->searcher, s->model, score_all, 0, NULL,
@@ -204,10 +206,12 @@ table_search(const struct sample *sample, const struct tt_tune_options *o,
 {
   struct search s = {.sample = sample, .trial = trial, .ctx = ctx};
   int trials = o->trials < sample->trials.n ? o->trials : sample->trials.n;
+  struct tt_tuned said;
   int *sizes;
   bool *ordered, ok = true;
 
-  s.model = tt_tune_model(o, NULL, error);
+  s.global = tt_tune_global(o, &said, error);
+  s.model = *error == NULL ? tt_tune_model(o, s.global, error) : NULL;
   if (s.model == NULL)
     return false;
   s.seen = sample->trials;
@@ -220,6 +224,8 @@ table_search(const struct sample *sample, const struct tt_tune_options *o,
   }
   tt_searcher_free(s.searcher);
   s.model->ops->free(s.model);
+  if (s.global != NULL)
+    s.global->ops->free(s.global);
   free(s.seen.items);
   free(sizes);
   free(ordered);

@@ -4,7 +4,7 @@ EXTRA_DIST += bench/README.md bench/run bench/table bench/dnnl.c bench/roof.c \
 	bench/paper/README.md \
 	bench/paper/run bench/paper/summary bench/paper/plot \
 	bench/paper/tables.md bench/paper/curves.tsv bench/paper/cost.svg \
-	bench/paper/table.svg $(bench_pretrain)
+	bench/paper/table.svg bench/paper/transfer.svg $(bench_pretrain)
 bench_works = bench/work/conv_nchw.te bench/work/conv_nhwc.te \
 	bench/work/conv_s8.te bench/work/gemm_u8s8.te \
 	bench/work/winograd23.te bench/work/winograd43.te

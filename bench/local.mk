@@ -1,7 +1,7 @@
 # Speed, as ratios within one run; not part of `make check`.
 EXTRA_DIST += bench/README.md bench/run bench/table bench/dnnl.c bench/roof.c \
-	bench/peers/setup bench/gpu/run bench/gpu/library.py $(bench_works) \
-	bench/paper/README.md \
+	bench/peers/setup bench/peers/metaschedule bench/metaschedule \
+	bench/gpu/run bench/gpu/library.py $(bench_works) bench/paper/README.md \
 	bench/paper/run bench/paper/summary bench/paper/plot \
 	bench/paper/tables.md bench/paper/curves.tsv bench/paper/cost.svg \
 	bench/paper/table.svg bench/paper/transfer.svg $(bench_pretrain)

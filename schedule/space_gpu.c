@@ -153,7 +153,8 @@ is_vector_axis(const struct rules *r, const struct tt_stage *st, int axis,
     if (stride == 0 || stride == 1)
       continue;
     if (acc[i].several || !acc[i].affine ||
-        points / tt_tensor_size(acc[i].tensor) < 1)
+        (acc[i].tensor->role != TT_WEIGHT && /* that is done ahead of time */
+         points / tt_tensor_size(acc[i].tensor) < 1))
       return false;
     for (int a = axis + 1; a < st->nspatial; a++)
       if (acc[i].stride[a] == 1)

@@ -238,6 +238,7 @@ tests_libnest_a_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 check_PROGRAMS += tests/test_gpu
 TESTS += tests/test_gpu
 tests_test_gpu_SOURCES = tests/test_gpu.c \
+	tests/random_pairs.c tests/random_pairs.h \
 	tests/random_schedule.c tests/random_schedule.h
 tests_test_gpu_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_gpu_LDADD = tests/libexec.a tests/librandom.a schedule/libschedule.a \
@@ -279,6 +280,7 @@ tests_test_narrow_LDADD = tests/libnest.a tests/libexec.a \
 check_PROGRAMS += tests/test_random_code
 TESTS += tests/test_random_code
 tests_test_random_code_SOURCES = tests/test_random_code.c \
+	tests/random_pairs.c tests/random_pairs.h \
 	tests/random_schedule.c tests/random_schedule.h
 tests_test_random_code_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_random_code_LDADD = tests/libexec.a tests/librandom.a \

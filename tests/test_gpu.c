@@ -22,6 +22,7 @@
 #include "ir/passes.h"
 #include "schedule/schedule.h"
 #include "tests/exec_c.h"
+#include "tests/random_pairs.h"
 #include "tests/random_program.h"
 #include "tests/random_schedule.h"
 
@@ -271,33 +272,50 @@ blocks_fill_their_own_memory(void **state)
   tt_arena_free(ar);
 }
 
-/* ---- kernels ----------------------------------------------------------- */
-
-enum { BATCH = 20 };
-
-struct pair {
-  uint64_t seed;
-  struct tt_program *program;
-  struct tt_schedule *schedule;
-  struct tt_nest nest;
-};
-
+/* A weight that has more elements than the result: on a device that is a CPU
+ * it is laid out ahead of time, and there are tiles to choose from. */
 static void
-show(const struct pair *p, const char *error)
+large_weights_leave_a_choice(void **state)
 {
-  struct tt_sb sb = {0};
-  tt_dump_program(&sb, p->program);
-  tt_schedule_print(p->schedule, &sb);
-  fprintf(stderr, "%s\nTT_RANDOM_SEED=%llu: %s\n", tt_sb_str(&sb),
-          (unsigned long long)p->seed, error);
-  tt_sb_free(&sb);
-  fail();
+  (void)state;
+  enum { M = 4, N = 32, K = 64 };
+  const struct tt_target_model target = {.registers = 32,
+                                         .gpu = {.cpu = true,
+                                                 .vectors = true,
+                                                 .lanes = 16,
+                                                 .units = 2,
+                                                 .threads = 256,
+                                                 .items = {256, 256, 64},
+                                                 .shared = 16384,
+                                                 .registers = 255}};
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *p = tt_program_new(ar, "dense");
+  struct tt_tensor *x =
+      tt_program_tensor(p, "X", TT_INPUT, TT_F32, 2, (int64_t[]){M, K});
+  struct tt_tensor *w =
+      tt_program_tensor(p, "W", TT_WEIGHT, TT_F32, 2, (int64_t[]){N, K});
+  struct tt_tensor *y =
+      tt_program_tensor(p, "Y", TT_OUTPUT, TT_F32, 2, (int64_t[]){M, N});
+  const struct tt_var *vm = tt_program_var(p, "m", M),
+                      *vn = tt_program_var(p, "n", N),
+                      *vk = tt_program_var(p, "k", K);
+  const struct tt_expr *m = tt_var_ref(ar, vm), *n = tt_var_ref(ar, vn),
+                       *k = tt_var_ref(ar, vk);
+  tt_program_stage(
+      p, y, (const struct tt_var *[]){vm, vn}, TT_RED_SUM, 1, &vk,
+      tt_binary(ar, TT_MUL, tt_load(ar, x, 2, (const struct tt_expr *[]){m, k}),
+                tt_load(ar, w, 2, (const struct tt_expr *[]){n, k})),
+      NULL);
+  assert_true(tt_gpu_space_new(ar, p, &target, false)->size > 100);
+  tt_arena_free(ar);
 }
+
+/* ---- kernels ----------------------------------------------------------- */
 
 /* false: the pair exceeds a limit of GPUs, or is refused because an index is
  * not proven inside. */
 static bool
-make_case(struct tt_arena *ar, struct pair *p, struct exec_case *c)
+make_case(struct tt_arena *ar, struct random_pair *p, struct exec_case *c)
 {
   struct tt_gpu_code code;
   struct tt_sb text = {0};
@@ -319,13 +337,13 @@ make_case(struct tt_arena *ar, struct pair *p, struct exec_case *c)
                 strstr(error, "unrolling")))
     return false;
   if (error)
-    show(p, error);
+    fail_pair(p, error);
   *c = (struct exec_case){.nest = &p->nest, .gpu = true, .wide = wide};
   c->in = c->want = tt_values_new();
   tt_values_random(c->in, p->program, p->seed);
   error = tt_interpret_program(p->program, c->want);
   if (error)
-    show(p, error);
+    fail_pair(p, error);
   return true;
 }
 
@@ -334,31 +352,7 @@ static void
 random_kernels_keep_results(void **state)
 {
   (void)state;
-  const char *count = getenv("TT_RANDOM_COUNT");
-  const char *start = getenv("TT_RANDOM_SEED");
-  uint64_t seed = start ? strtoull(start, NULL, 10) : 1, skipped = 0;
-  uint64_t n = count ? strtoull(count, NULL, 10) : start ? 1 : 200;
-  for (uint64_t end = seed + n; seed < end;) {
-    struct tt_arena *ar = tt_arena_new();
-    struct exec_case cases[BATCH];
-    struct pair pairs[BATCH];
-    int k = 0, failed;
-    for (; k < BATCH && seed < end; seed++) {
-      pairs[k] = (struct pair){.seed = seed};
-      if (make_case(ar, &pairs[k], &cases[k]))
-        k++;
-      else
-        skipped++;
-    }
-    const char *error = exec_c(ar, k, cases, 0, &failed);
-    if (error)
-      show(&pairs[failed], error);
-    for (int i = 0; i < k; i++)
-      tt_values_free(cases[i].in);
-    tt_arena_free(ar);
-  }
-  /* Most must be compiled, or the test shows nothing. */
-  assert_true(skipped * 2 <= n || n < 10);
+  check_random_pairs(200, 2, make_case);
 }
 
 int
@@ -372,6 +366,7 @@ main(void)
       cmocka_unit_test(halves_are_right),
       cmocka_unit_test(threads_share_long_reductions),
       cmocka_unit_test(blocks_fill_their_own_memory),
+      cmocka_unit_test(large_weights_leave_a_choice),
       cmocka_unit_test(random_kernels_keep_results),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

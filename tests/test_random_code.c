@@ -20,30 +20,9 @@
 
 #include "ir/passes.h"
 #include "tests/exec_c.h"
+#include "tests/random_pairs.h"
 #include "tests/random_program.h"
 #include "tests/random_schedule.h"
-
-enum { BATCH = 40 };
-
-struct pair {
-  uint64_t seed;
-  struct tt_program *program;
-  struct tt_schedule *schedule;
-  struct tt_nest nest;
-};
-
-static void
-show(const struct pair *p, const char *error)
-{
-  struct tt_sb sb = {0};
-  tt_dump_program(&sb, p->program);
-  tt_schedule_print(p->schedule, &sb);
-  tt_dump_stmt(&sb, p->nest.body, 0);
-  fprintf(stderr, "%s\nTT_RANDOM_SEED=%llu: %s\n", tt_sb_str(&sb),
-          (unsigned long long)p->seed, error);
-  tt_sb_free(&sb);
-  fail();
-}
 
 static struct tt_codegen_options
 options(uint64_t seed)
@@ -95,7 +74,7 @@ compare(struct tt_arena *ar, const struct tt_program *p, struct tt_values *want,
 /* Makes the case and checks the passes; false: this pair cannot be lowered,
  * or is refused because an index is not proven inside. */
 static bool
-make_case(struct tt_arena *ar, struct pair *p, struct exec_case *c)
+make_case(struct tt_arena *ar, struct random_pair *p, struct exec_case *c)
 {
   const char *error = NULL;
   p->program = tt_random_program(ar, p->seed / 4);
@@ -108,7 +87,7 @@ make_case(struct tt_arena *ar, struct pair *p, struct exec_case *c)
   if (error && (strstr(error, " dimension ") || strstr(error, "unrolling")))
     return false;
   if (error)
-    show(p, error);
+    fail_pair(p, error);
   c->in = c->want = tt_values_new();
   tt_values_random(c->in, p->program, p->seed);
   struct tt_values *got = tt_values_new();
@@ -119,47 +98,19 @@ make_case(struct tt_arena *ar, struct pair *p, struct exec_case *c)
   if (!error)
     error = compare(ar, p->program, c->want, got);
   if (error)
-    show(p, tt_arena_printf(ar, "after the passes: %s", error));
+    fail_pair(p, tt_arena_printf(ar, "after the passes: %s", error));
   tt_values_free(got);
   return true;
 }
 
-/* The pairs of n seeds, compiled some at a time. */
-static void
-check_pairs(uint64_t seed, uint64_t n)
-{
-  uint64_t end = seed + n, skipped = 0;
-  while (seed < end) {
-    struct tt_arena *ar = tt_arena_new();
-    struct exec_case cases[BATCH];
-    struct pair pairs[BATCH];
-    int k = 0, failed;
-    for (; k < BATCH && seed < end; seed++) {
-      pairs[k] = (struct pair){.seed = seed};
-      if (make_case(ar, &pairs[k], &cases[k]))
-        k++;
-      else
-        skipped++;
-    }
-    const char *error = exec_c(ar, k, cases, 0, &failed);
-    if (error)
-      show(&pairs[failed], error);
-    for (int i = 0; i < k; i++)
-      tt_values_free(cases[i].in);
-    tt_arena_free(ar);
-  }
-  /* Most must be compiled, or the test shows nothing. */
-  assert_true(skipped * 5 <= n || n < 10);
-}
+/* One pair of five may be refused: indices are not proven inside. */
+enum { REFUSED = 5 };
 
 static void
 random_code_keeps_results(void **state)
 {
   (void)state;
-  const char *count = getenv("TT_RANDOM_COUNT");
-  const char *start = getenv("TT_RANDOM_SEED");
-  uint64_t seed = start ? strtoull(start, NULL, 10) : 1;
-  check_pairs(seed, count ? strtoull(count, NULL, 10) : start ? 1 : 400);
+  check_random_pairs(400, REFUSED, make_case);
 }
 
 /* Pairs that once did not compile: ~ of a truth value; a choice between a
@@ -171,7 +122,7 @@ what_failed_once(void **state)
   (void)state;
   static const uint64_t seeds[] = {71132, 72262, 201155};
   for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
-    check_pairs(seeds[i], 1);
+    check_pairs(seeds[i], 1, REFUSED, make_case);
 }
 
 /* Y[k,x] = relu?(sum[c](W[c,k] * X[c,x])): vectors along k, whose lanes lie

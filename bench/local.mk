@@ -22,7 +22,7 @@ EXTRA_PROGRAMS = bench/bench bench/models bench/pretrain/train \
 	bench/pretrain/zero
 bench_bench_SOURCES = bench/bench.c
 # make bench/models && bench/models examples/matmul.te HISTORY.db
-bench_models_SOURCES = bench/models.c
+bench_models_SOURCES = bench/models.c bench/order.c bench/order.h
 bench_models_LDADD = tuner/libtuner.a frontend/libfrontend.a \
 	codegen/libcodegen.a schedule/libschedule.a runtime/libruntime.a \
 	ir/libir.a $(XGBOOST_LIBS) $(CBLAS_LIBS) $(SQLITE_LIBS)
@@ -33,6 +33,7 @@ bench_paper_study_SOURCES = bench/paper/study.c bench/paper/study.h \
 bench_paper_study_LDADD = tuner/libcli.a $(bench_models_LDADD)
 # What makes and judges the model that ships; see bench/README.md.
 bench_pretrain_train_SOURCES = bench/pretrain/train.c \
+	bench/order.c bench/order.h \
 	bench/pretrain/works.c bench/pretrain/works.h
 bench_pretrain_train_LDADD = $(bench_models_LDADD)
 bench_pretrain_zero_SOURCES = bench/pretrain/zero.c \

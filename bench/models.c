@@ -20,6 +20,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/order.h"
 #include "frontend/frontend.h"
 #include "runtime/target.h"
 #include "tuner/random.h"
@@ -61,57 +62,6 @@ cpu(void)
 
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* ---- ranks ------------------------------------------------------------- */
-
-struct ranked {
-  float value;
-  int at;
-};
-
-static int
-by_value(const void *x, const void *y)
-{
-  const struct ranked *a = x, *b = y;
-
-  return (a->value > b->value) - (a->value < b->value);
-}
-
-/* Ranks; equal values share the mean of theirs. */
-static void
-ranks(int n, const float *values, double *rank)
-{
-  struct ranked *r = tt_xmalloc((size_t)n * sizeof *r);
-
-  for (int i = 0; i < n; i++)
-    r[i] = (struct ranked){values[i], i};
-  qsort(r, (size_t)n, sizeof *r, by_value);
-  for (int i = 0, j; i < n; i = j) {
-    for (j = i; j < n && !(r[j].value > r[i].value); j++)
-      ;
-    for (int k = i; k < j; k++)
-      rank[r[k].at] = (i + j - 1) / 2.0;
-  }
-  free(r);
-}
-
-static double
-spearman(int n, const float *x, const float *y)
-{
-  double *a = tt_xmalloc((size_t)n * sizeof *a), xy = 0, xx = 0, yy = 0;
-  double *b = tt_xmalloc((size_t)n * sizeof *b), mean = (n - 1) / 2.0;
-
-  ranks(n, x, a);
-  ranks(n, y, b);
-  for (int i = 0; i < n; i++) {
-    xy += (a[i] - mean) * (b[i] - mean);
-    xx += (a[i] - mean) * (a[i] - mean);
-    yy += (b[i] - mean) * (b[i] - mean);
-  }
-  free(a);
-  free(b);
-  return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : 0;
 }
 
 /* ---- models ------------------------------------------------------------ */
@@ -179,7 +129,7 @@ evaluate(const struct made *m, const struct tt_trials *t)
       exit(1);
     }
     fit += cpu() - start;
-    sum += spearman(t->n - n, scores + n, labels + n);
+    sum += bench_spearman(t->n - n, scores + n, labels + n);
     model->ops->free(model);
   }
   printf("%-24s rank correlation %.3f, a fit %.0f ms", m->name, sum / FOLDS,
@@ -294,41 +244,6 @@ run(struct tt_arena *arena, const char *source, const char *path)
 
 enum { TOP = 16, MOST_FOLDS = 12 };
 
-/* The best label of the TOP highest scores. */
-static double
-best_of_top(int n, const float *scores, const float *labels)
-{
-  struct ranked *r = tt_xmalloc((size_t)n * sizeof *r);
-  double best = 0;
-
-  for (int i = 0; i < n; i++)
-    r[i] = (struct ranked){scores[i], i};
-  qsort(r, (size_t)n, sizeof *r, by_value);
-  for (int i = n > TOP ? n - TOP : 0; i < n; i++)
-    best = fmax(best, (double)labels[r[i].at]);
-  free(r);
-  return best;
-}
-
-/* What the best of TOP labels drawn without replacement is in the mean. */
-static double
-best_of_random(int n, const float *labels)
-{
-  struct ranked *r = tt_xmalloc((size_t)n * sizeof *r);
-  double mean = 0, left = 1; /* none of the better ones was drawn */
-
-  for (int i = 0; i < n; i++)
-    r[i] = (struct ranked){labels[i], i};
-  qsort(r, (size_t)n, sizeof *r, by_value);
-  for (int i = n - 1; i >= 0 && left > 1e-12; i--) {
-    double p = (double)TOP / (i + 1); /* it is in, if no better one is */
-    mean += left * fmin(p, 1) * (double)r[i].value;
-    left *= 1 - fmin(p, 1);
-  }
-  free(r);
-  return mean;
-}
-
 /* The program's fold: that many are held out at once where there are many. */
 static int
 fold_of(const struct tt_experience *e, int group)
@@ -379,9 +294,9 @@ static void
 evaluate_group(const char *name, int n, const float *scores,
                const float *labels, struct mean *m)
 {
-  double rho = spearman(n, scores, labels);
-  double top = best_of_top(n, scores, labels);
-  double random = best_of_random(n, labels);
+  double rho = bench_spearman(n, scores, labels);
+  double top = bench_best_of_top(n, TOP, scores, labels);
+  double random = bench_best_of_random(n, TOP, labels);
 
   printf("  %-14s %4d records, rank correlation %6.3f, best of %d: %.3f "
          "(random %.3f)\n",

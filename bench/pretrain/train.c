@@ -20,6 +20,7 @@
 #include <string.h>
 #include <xgboost/c_api.h>
 
+#include "bench/order.h"
 #include "works.h"
 
 enum {
@@ -37,57 +38,6 @@ struct told {
   int programs, records;
   double correlation, least, first, picked, drawn;
 };
-
-/* ---- ranks ------------------------------------------------------------- */
-
-struct ranked {
-  float value;
-  int at;
-};
-
-static int
-by_value(const void *x, const void *y)
-{
-  const struct ranked *a = x, *b = y;
-
-  return (a->value > b->value) - (a->value < b->value);
-}
-
-/* Ranks; equal values share the mean of theirs. */
-static void
-ranks(int n, const float *values, double *rank)
-{
-  struct ranked *r = tt_xmalloc((size_t)n * sizeof *r);
-
-  for (int i = 0; i < n; i++)
-    r[i] = (struct ranked){values[i], i};
-  qsort(r, (size_t)n, sizeof *r, by_value);
-  for (int i = 0, j; i < n; i = j) {
-    for (j = i; j < n && !(r[j].value > r[i].value); j++)
-      ;
-    for (int k = i; k < j; k++)
-      rank[r[k].at] = (i + j - 1) / 2.0;
-  }
-  free(r);
-}
-
-static double
-spearman(int n, const float *x, const float *y)
-{
-  double *a = tt_xmalloc((size_t)n * sizeof *a), xy = 0, xx = 0, yy = 0;
-  double *b = tt_xmalloc((size_t)n * sizeof *b), mean = (n - 1) / 2.0;
-
-  ranks(n, x, a);
-  ranks(n, y, b);
-  for (int i = 0; i < n; i++) {
-    xy += (a[i] - mean) * (b[i] - mean);
-    xx += (a[i] - mean) * (a[i] - mean);
-    yy += (b[i] - mean) * (b[i] - mean);
-  }
-  free(a);
-  free(b);
-  return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : 0;
-}
 
 /* ---- fits -------------------------------------------------------------- */
 
@@ -147,42 +97,6 @@ fit(const struct works *ws, int fold)
   return m;
 }
 
-/* The fastest of the `most` with the highest scores. */
-static double
-best_picked(int n, int most, const float *scores, const float *labels)
-{
-  struct ranked *r = tt_xmalloc((size_t)n * sizeof *r);
-  double best = 0;
-
-  for (int i = 0; i < n; i++)
-    r[i] = (struct ranked){scores[i], i};
-  qsort(r, (size_t)n, sizeof *r, by_value);
-  for (int i = n > most ? n - most : 0; i < n; i++)
-    best = fmax(best, (double)labels[r[i].at]);
-  free(r);
-  return best;
-}
-
-/* The fastest of as many at random, as is to be expected: the i-th slowest is
- * it when all others drawn are slower. */
-static double
-best_drawn(int n, const float *labels)
-{
-  struct ranked *r = tt_xmalloc((size_t)n * sizeof *r);
-  double sum = 0, slower = 1; /* the chance that none of the faster is drawn */
-
-  for (int i = 0; i < n; i++)
-    r[i] = (struct ranked){labels[i], i};
-  qsort(r, (size_t)n, sizeof *r, by_value);
-  for (int i = n - 1, left = n; i >= 0 && slower > 0; i--, left--) {
-    double drawn = left > BATCH ? (double)BATCH / left : 1;
-    sum += slower * drawn * (double)r[i].value;
-    slower *= 1 - drawn;
-  }
-  free(r);
-  return sum;
-}
-
 /* What the model says of a work that it does not know. */
 static void
 tell(const struct work *w, struct tt_cost_model *m, struct told *sum)
@@ -197,10 +111,10 @@ tell(const struct work *w, struct tt_cost_model *m, struct told *sum)
   take_work(w, rows, labels);
   if (!m->ops->predict(m, (int)n, (int)width, rows, scores, &error))
     die("score", error);
-  r = spearman((int)n, scores, labels);
-  first = best_picked((int)n, 1, scores, labels);
-  picked = best_picked((int)n, BATCH, scores, labels);
-  drawn = best_drawn((int)n, labels);
+  r = bench_spearman((int)n, scores, labels);
+  first = bench_best_of_top((int)n, 1, scores, labels);
+  picked = bench_best_of_top((int)n, BATCH, scores, labels);
+  drawn = bench_best_of_random((int)n, BATCH, labels);
   printf("| %s | %d | %.2f | %.2f | %.2f | %.2f |\n", w->name, w->trials.n, r,
          first, picked, drawn);
   sum->programs++;

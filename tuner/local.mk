@@ -24,7 +24,8 @@ tuner_libtuner_a_SOURCES = \
 	tuner/treegru.h tuner/treegru.c tuner/treenet.c tuner/models.c \
 	tuner/history.h tuner/history_db.h tuner/history.c \
 	tuner/history_admin.c tuner/history_json.c tuner/hash.c \
-	tuner/measure.h tuner/measure.c tuner/measure_device.c \
+	tuner/measure.h tuner/measure_parts.h tuner/measure.c \
+	tuner/measure_open.c tuner/measure_device.c \
 	tuner/outcome.c tuner/outcome.def \
 	tuner/reference.c tuner/reference.h tuner/tolerance.c tuner/tolerance.h \
 	tuner/context.c tuner/context.h tuner/features.c tuner/features.h \

@@ -5,7 +5,7 @@
  * Objects of the fastest are kept: finalists are not built again. */
 #include "config.h"
 
-#include "tuner/measure.h"
+#include "tuner/measure_parts.h"
 
 #include <assert.h>
 #include <math.h>
@@ -13,87 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/build.h"
-#include "runtime/cpus.h"
-#include "runtime/runner.h"
-#include "tuner/reference.h"
-#include "tuner/tolerance.h"
-
-#define BUILD_TIMEOUT 20.0  /* seconds for one candidate */
-#define BUILD_CPU 5         /* seconds of CPU, until one was right */
-#define BUILD_CPU_LEAST 2   /* afterwards: twice the fastest's, or this */
-#define SOURCE_LEAST 80000  /* bytes, likewise */
-#define PLAIN_TIMEOUT 600.0 /* seconds for building or running plain loops */
-#define AHEAD 4             /* candidates built before they can be run */
-#define MAX_OPS 1.5e12      /* a core and second: twice 64 lanes, 6 GHz */
-#define MAX_BYTES 2e12      /* of outputs, likewise */
-#define DEVICE 1024         /* cores that a device is good for */
-#define DEVICE_BUILD_TIMEOUT                                                   \
-  120.0 /* seconds; compilers for devices are slow                             \
-         */
-#define DEVICE_BUILD_CPU 60
-
-/* The object of a candidate that was right, and the source that it is of. */
-struct kept {
-  char object[32];
-  char *source;
-  double seconds;
-};
-
-struct tt_measurer {
-  struct tt_arena *arena;   /* messages */
-  struct tt_arena *scratch; /* of the candidate being printed */
-  const struct tt_program *program;
-  struct tt_measure_options o;
-  struct tt_builder *builder;
-  struct tt_runner *runner;
-  struct tt_claim claim;
-  bool pinned;  /* one thread, on a CPU of its own */
-  bool overlap; /* builds may run while something is timed */
-  int nparams;
-  const struct tt_tensor **params; /* inputs, weights, outputs */
-  double flops, out_bytes, plain_seconds;
-  struct batch *batch; /* that is being measured, or NULL */
-  int nkept;
-  struct kept kept[TT_MAX_FINALISTS];
-  double fastest;     /* of the candidates that were right; 0: none yet */
-  size_t most_source; /* bytes of a candidate; 0: any */
-};
-
-enum state { WAITING, BUILDING, BUILT, RUNNING, FINISHED };
-
-struct candidate {
-  enum state state;
-  char object[32];
-  char *source; /* of the object; to be freed */
-  size_t length;
-  double build_cpu; /* seconds; 0: it was not built now */
-  int64_t prepared, workspace;
-};
+#define BUILD_CPU_LEAST 2  /* afterwards: twice the fastest's, or this */
+#define SOURCE_LEAST 80000 /* bytes, likewise */
+#define AHEAD 4            /* candidates built before they can be run */
+#define MAX_OPS 1.5e12     /* a core and second: twice 64 lanes, 6 GHz */
+#define MAX_BYTES 2e12     /* of outputs, likewise */
+#define DEVICE 1024        /* cores that a device is good for */
 
 static const char symbol[] = "kernel_entry"; /* of every candidate */
-
-/* One call of tt_measure_stream(). */
-struct batch {
-  struct tt_measurer *m;
-  int n;
-  struct tt_schedule *const *schedules; /* NULL: the plain loops */
-  struct tt_result *results;
-  struct candidate *cands;
-  tt_measured_fn *done;
-  void *ctx;
-  double best, timeout;
-  enum tt_run_mode mode;
-  bool build_only;
-  bool timing; /* without overlap: the queue is being run, none is built */
-  bool stop;
-  int (*more)(void *ctx); /* NULL: there are no more */
-  int most;               /* room in the arrays, where there are more */
-  int last;               /* schedules that came together last */
-  int finished;
-  bool asking; /* for more */
-  char *error; /* the toolchain's; to be freed */
-};
 
 /* ---- printing candidates ----------------------------------------------- */
 
@@ -497,9 +424,8 @@ tt_measure_pump(struct tt_measurer *m)
     ;
 }
 
-/* Runs a batch to its end.  false: b->error is set. */
-static bool
-run_batch(struct batch *b)
+bool
+tt_measure_batch(struct batch *b)
 {
   struct tt_measurer *m = b->m;
   struct tt_cpus before = tt_cpus_allowed();
@@ -531,9 +457,8 @@ run_batch(struct batch *b)
   return !b->error;
 }
 
-/* Hands an error over to the program's arena. */
-static bool
-give_error(struct tt_measurer *m, char *text, const char **error)
+bool
+tt_measure_error(struct tt_measurer *m, char *text, const char **error)
 {
   *error = text ? tt_arena_strdup(m->program->arena, text) : NULL;
   free(text);
@@ -541,204 +466,6 @@ give_error(struct tt_measurer *m, char *text, const char **error)
 }
 
 /* ---- the public functions ---------------------------------------------- */
-
-static void
-add_params(struct tt_measurer *m, enum tt_role role)
-{
-  for (int i = 0; i < m->program->ntensors; i++)
-    if (m->program->tensors[i]->role == role)
-      m->params[m->nparams++] = m->program->tensors[i];
-}
-
-static void
-claim_cpu(struct tt_measurer *m)
-{
-  struct tt_claim *shared = m->o.claim;
-  if (!shared) {
-    m->claim = tt_claim_cpu();
-    return;
-  }
-  if (shared->cpu < 0)
-    *shared = tt_claim_cpu();
-  m->claim = *shared;
-  m->claim.lock = -1; /* the owner's */
-}
-
-static struct tt_cpus
-timing_cpu(const struct tt_measurer *m)
-{
-  struct tt_cpus one = {{false}};
-  if (m->pinned)
-    one.member[m->claim.cpu] = true;
-  return one;
-}
-
-static bool
-make_runner(struct tt_measurer *m, char **error)
-{
-  struct tt_run_tensor *ts = tt_xmalloc((size_t)m->nparams * sizeof *ts + 1);
-  struct tt_cpus one = timing_cpu(m);
-  for (int i = 0; i < m->nparams; i++) {
-    const struct tt_tensor *t = m->params[i];
-    ts[i] = (struct tt_run_tensor){t->name, t->dtype, tt_tensor_size(t),
-                                   t->role == TT_OUTPUT};
-    if (ts[i].output)
-      m->out_bytes += (double)ts[i].elements * tt_dtype_bytes(t->dtype);
-  }
-  struct tt_runner_options o = {.ntensors = m->nparams,
-                                .tensors = ts,
-                                .dir = tt_builder_dir(m->builder),
-                                .threads = m->o.threads,
-                                .cpus = m->pinned ? &one : NULL,
-                                .on_device = m->o.on != TT_ON_CPU,
-                                .device = m->o.device};
-  m->runner = tt_runner_new(&o, error);
-  free(ts);
-  for (int i = 0; m->runner && i < m->nparams; i++)
-    if (m->params[i]->role != TT_OUTPUT)
-      tt_fill_input(m->params[i], m->o.seed, tt_runner_data(m->runner, i));
-  return m->runner != NULL;
-}
-
-/* Compares the reference with the interpreter, sets the tolerances. */
-static bool
-check_reference(struct tt_measurer *m, char **error)
-{
-  struct tt_values *values = tt_values_new();
-  const char *bad = NULL;
-  tt_values_random(values, m->program, m->o.seed);
-  for (int i = 0; i < m->nparams && !bad; i++) {
-    const struct tt_tensor *t = m->params[i];
-    if (t->role != TT_OUTPUT)
-      continue;
-    struct tt_tolerance tol = tt_output_tolerance(m->program, t);
-    bad = tt_check_reference(m->arena, m->program, values, t, m->o.seed,
-                             tt_runner_data(m->runner, i), &tol);
-    tt_runner_tolerance(m->runner, i, &tol);
-  }
-  tt_values_free(values);
-  if (bad)
-    *error = tt_format("%s", bad);
-  return !bad;
-}
-
-/* Runs the plain loops and makes their outputs the reference. */
-static bool
-make_reference(struct tt_measurer *m, struct tt_result *plain, char **error)
-{
-  struct candidate c = {.state = WAITING};
-  struct batch b = {.m = m,
-                    .n = 1,
-                    .results = plain,
-                    .cands = &c,
-                    .timeout = fmax(PLAIN_TIMEOUT, m->o.timeout),
-                    .mode = TT_RUN_REFERENCE};
-  if (!run_batch(&b)) {
-    *error = b.error;
-    return false;
-  }
-  if (plain->outcome == TT_OUT_CANCELLED)
-    return false;
-  if (plain->outcome != TT_OUT_OK) {
-    *error = tt_format(
-        "the plain loops fail (%s)%s%s", tt_outcome_text(plain->outcome),
-        plain->message ? ": " : "", plain->message ? plain->message : "");
-    return false;
-  }
-  m->plain_seconds = plain->seconds;
-  return check_reference(m, error);
-}
-
-/* From the plain loops to candidates. */
-static bool
-set_up_candidates(struct tt_measurer *m, char **error)
-{
-  if (m->o.on == TT_ON_CUDA) {
-    tt_builder_limits(m->builder, DEVICE_BUILD_TIMEOUT, DEVICE_BUILD_CPU);
-    return tt_builder_switch(m->builder, m->o.nvcc, m->o.nvflags, ".cu", error);
-  }
-  tt_builder_limits(m->builder, BUILD_TIMEOUT, BUILD_CPU);
-  return true;
-}
-
-static bool
-set_up(struct tt_measurer *m, struct tt_result *plain, char **error)
-{
-  m->claim.lock = -1;
-  m->pinned = m->o.threads == 1 && m->o.on == TT_ON_CPU;
-  if (m->o.on == TT_ON_CUDA) {
-    m->overlap = true;
-    m->claim.rest = tt_cpus_allowed();
-  }
-  if (m->pinned) {
-    claim_cpu(m);
-    m->overlap = tt_cpus_count(&m->claim.rest) > 0;
-  }
-  struct tt_cpus one = timing_cpu(m);
-  struct tt_builder_options o = {.cc = m->o.cc,
-                                 .cflags = m->o.cflags,
-                                 .jobs = m->o.jobs,
-                                 .timeout = BUILD_TIMEOUT,
-                                 .cpus = m->overlap ? &m->claim.rest : NULL,
-                                 .spare =
-                                     m->pinned && m->overlap ? &one : NULL};
-  m->builder = tt_builder_new(&o, error);
-  if (!m->builder || !make_runner(m, error))
-    return false;
-  tt_builder_limits(m->builder, PLAIN_TIMEOUT, 0);
-  if (!make_reference(m, plain, error))
-    return false;
-  return set_up_candidates(m, error);
-}
-
-struct tt_measurer *
-tt_measurer_new(const struct tt_program *p, const struct tt_measure_options *o,
-                struct tt_result *plain, const char **error)
-{
-  struct tt_measurer *m = tt_xmalloc(sizeof *m);
-  char *text = NULL;
-  memset(m, 0, sizeof *m);
-  m->arena = tt_arena_new();
-  m->scratch = tt_arena_new();
-  m->program = p;
-  m->o = *o;
-  m->o.cc = tt_arena_strdup(m->arena, o->cc);
-  m->o.cflags = tt_arena_strdup(m->arena, o->cflags ? o->cflags : "");
-  m->o.nvcc = tt_arena_strdup(m->arena, o->nvcc ? o->nvcc : "");
-  m->o.nvflags = tt_arena_strdup(m->arena, o->nvflags ? o->nvflags : "");
-  if (m->o.threads < 1)
-    m->o.threads = 1;
-  m->o.jobs = o->jobs < 1 ? 1 : o->jobs > 256 ? 256 : o->jobs;
-  m->flops = tt_program_flops(p);
-  m->params =
-      TT_ARRAY(m->arena, const struct tt_tensor *, (size_t)p->ntensors + 1);
-  add_params(m, TT_INPUT);
-  add_params(m, TT_WEIGHT);
-  add_params(m, TT_OUTPUT);
-  memset(plain, 0, sizeof *plain);
-  if (set_up(m, plain, &text)) {
-    *error = NULL;
-    return m;
-  }
-  give_error(m, text, error);
-  tt_measurer_free(m);
-  return NULL;
-}
-
-void
-tt_measurer_free(struct tt_measurer *m)
-{
-  if (!m)
-    return;
-  tt_runner_free(m->runner);
-  tt_builder_free(m->builder);
-  for (int i = 0; i < m->nkept; i++)
-    free(m->kept[i].source);
-  tt_claim_release(&m->claim);
-  tt_arena_free(m->arena);
-  tt_arena_free(m->scratch);
-  free(m);
-}
 
 bool
 tt_measure_stream(struct tt_measurer *m, const struct tt_stream *s,
@@ -759,9 +486,9 @@ tt_measure_stream(struct tt_measurer *m, const struct tt_stream *s,
   if (s->n < 1)
     return true;
   b.cands = calloc((size_t)s->most, sizeof *b.cands);
-  bool ok = b.cands && run_batch(&b);
+  bool ok = b.cands && tt_measure_batch(&b);
   free(b.cands);
-  return ok || give_error(m, b.error, error);
+  return ok || tt_measure_error(m, b.error, error);
 }
 
 bool
@@ -785,7 +512,7 @@ time_singly(struct batch *b)
 {
   b->build_only = false;
   b->best = 0;
-  return run_batch(b);
+  return tt_measure_batch(b);
 }
 
 /* One child runs all that were built. */
@@ -843,7 +570,7 @@ tt_measure_finalists(struct tt_measurer *m, int n,
     return true;
   /* Some may be of a run in which other limits held. */
   tt_builder_limits(m->builder, BUILD_TIMEOUT, BUILD_CPU);
-  bool ok = run_batch(&b) && (b.stop || duel(&b, &run));
+  bool ok = tt_measure_batch(&b) && (b.stop || duel(&b, &run));
   if (ok && !b.stop && run.status != TT_RUN_OK)
     ok = time_singly(&b);
   if (b.stop && ok)
@@ -855,5 +582,5 @@ tt_measure_finalists(struct tt_measurer *m, int n,
     fresh[i].build_seconds = results[i].build_seconds;
     results[i] = fresh[i];
   }
-  return ok || give_error(m, b.error, error);
+  return ok || tt_measure_error(m, b.error, error);
 }

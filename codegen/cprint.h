@@ -2,7 +2,8 @@
  *
  * cnames.c   identifiers
  * ctypes.c   names of types, constants
- * cexpr.c    scalar expressions and memory accesses
+ * cexpr.c    scalar expressions
+ * caccess.c  memory accesses
  * cbase.c    pointers that several accesses share
  * cvec.c     vector expressions
  * cdot.c     sums of products of narrow integers among them
@@ -14,6 +15,7 @@
  * vmath.c    exp, log, ... among them
  * cstmt.c    statements
  * cprint.c   functions and files
+ * gpulang.c  what CUDA C and OpenCL C say otherwise
  * gpuprint.c kernels of GPUs
  * gpuhost.c  what launches them: headers, self-tests, benchmarks
  * ctest.c    the same for C
@@ -153,6 +155,19 @@ const char *tt_c_int(struct cprinter *, enum tt_dtype, int64_t, int *prec);
 const char *tt_c_expr(struct cprinter *, const struct tt_expr *, int prec);
 /* The same for an index: arithmetic cannot overflow. */
 const char *tt_c_index(struct cprinter *, const struct tt_expr *, int prec);
+/* An integer division or remainder by a power of two, floored, as a shift or
+ * a mask; NULL if it is by something else. */
+const struct tt_expr *tt_c_bits(struct cprinter *, const struct tt_expr *);
+/* Can a op b (ADD, SUB, MUL) leave the range of its type? */
+bool tt_c_wraps(const struct tt_expr *);
+const char *tt_c_paren(struct cprinter *, const char *text, int has, int prec);
+/* An operator's text with operands in place. */
+const char *tt_c_infix(struct cprinter *, enum tt_binop, const char *a,
+                       const char *b, int prec);
+int tt_c_operand_prec(enum tt_binop op, const struct tt_expr *operand,
+                      bool right);
+
+/* ---- caccess.c ---- */
 /* The offset of an element as an index. */
 const char *tt_c_offset(struct cprinter *, const struct tt_affine *);
 /* The name of a tensor in memory. */
@@ -166,19 +181,8 @@ const char *tt_c_prefetch(struct cprinter *, const struct tt_stmt *);
 /* A vector of `n` elements from where lane 0 of the load lies. */
 const char *tt_c_neighbours(struct cprinter *, const struct tt_expr *load,
                             int n);
-/* An integer division or remainder by a power of two, floored, as a shift or
- * a mask; NULL if it is by something else. */
-const struct tt_expr *tt_c_bits(struct cprinter *, const struct tt_expr *);
-/* Can a op b (ADD, SUB, MUL) leave the range of its type? */
-bool tt_c_wraps(const struct tt_expr *);
 /* Is it a variable (after promotion) rather than memory? */
 bool tt_is_register(const struct tt_tensor *);
-const char *tt_c_paren(struct cprinter *, const char *text, int has, int prec);
-/* An operator's text with operands in place. */
-const char *tt_c_infix(struct cprinter *, enum tt_binop, const char *a,
-                       const char *b, int prec);
-int tt_c_operand_prec(enum tt_binop op, const struct tt_expr *operand,
-                      bool right);
 
 /* ---- cbase.c ---- */
 /* Around the statements of a block. */

@@ -1,110 +1,18 @@
 /* CUDA C and OpenCL C: kernels, and what launches them.
  *
- * Both come from the C printer; a table says what differs.  Pointers are
- * parameters of every kernel that uses them, in the order inputs, prepared
- * weights, outputs, workspace; those of NAME_prepare: weights, what it
+ * Both come from the C printer; a table of gpulang.c says what differs.
+ * Pointers are parameters of every kernel that uses them, in the order inputs,
+ * prepared weights, outputs, workspace; those of NAME_prepare: weights, what it
  * prepares.
  */
 #include "config.h"
 
-#include "codegen/cprint.h"
-#include "codegen/gpu.h"
+#include "codegen/gpulang.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { ALIGN = 256 };
-
-/* How a language says what the others say otherwise. */
-struct language {
-  struct dialect dialect;
-  const char *index[2 * TT_GPU_DIMS]; /* of blocks and threads: x, y, z */
-  const char *kernel;                 /* before its name; %lld: threads x, y, z
-                                         or their product */
-  bool product;
-  const char *global, *shared; /* before a type, with a space */
-  const char *shared_end;      /* after the declaration */
-  bool assume;                 /* that parameters are aligned to 16 bytes */
-  const char *local_fence, *global_fence;
-  const char *head; /* of the file */
-};
-
-static const struct language cuda = {
-    {"int", "__restrict__", false, "static __device__ inline",
-     "static __device__ const", "f", TT_CUDA_VECTORS},
-    {"blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y",
-     "threadIdx.z"},
-    "extern \"C\" __global__ void __launch_bounds__(%lld)",
-    true,
-    "",
-    "__shared__ __align__(16) ",
-    "",
-    true,
-    "__syncthreads();",
-    "__syncthreads();",
-    "#include <cuda_runtime.h>\n#include <math.h>\n#include <stdint.h>\n\n"};
-
-static const struct language opencl = {
-    {"int", "restrict", false, "static inline", "__constant", "",
-     TT_OPENCL_VECTORS},
-    {"(int)get_group_id(0)", "(int)get_group_id(1)", "(int)get_group_id(2)",
-     "(int)get_local_id(0)", "(int)get_local_id(1)", "(int)get_local_id(2)"},
-    "__kernel __attribute__((reqd_work_group_size(%lld, %lld, %lld))) void",
-    false,
-    "__global ",
-    "__local ",
-    " __attribute__((aligned(16)))",
-    false,
-    "barrier(CLK_LOCAL_MEM_FENCE);",
-    "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
-    ""};
-
-static const struct language plain = {
-    {"int", "restrict", false, "static inline", "static const", "f",
-     TT_GNU_VECTORS},
-    {"", "", "", "", "", ""},
-    "static void",
-    false,
-    "",
-    "",
-    "",
-    false,
-    NULL,
-    NULL,
-    "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n\n"};
-
-/* What OpenCL C has under other names, and the word that needs it. */
-static const struct {
-  const char *word, *text;
-} opencl_words[] = {
-    {"double", "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"},
-    {"int8_t", "typedef char int8_t;"},
-    {"uint8_t", "typedef uchar uint8_t;"},
-    {"int16_t", "typedef short int16_t;"},
-    {"uint16_t", "typedef ushort uint16_t;"},
-    {"int32_t", "typedef int int32_t;"},
-    {"uint32_t", "typedef uint uint32_t;"},
-    {"int64_t", "typedef long int64_t;"},
-    {"uint64_t", "typedef ulong uint64_t;"},
-    {"INT32_MIN", "#define INT32_MIN INT_MIN"},
-    {"INT32_MAX", "#define INT32_MAX INT_MAX"},
-    {"INT64_MIN", "#define INT64_MIN LONG_MIN"},
-    {"INT64_MAX", "#define INT64_MAX LONG_MAX"},
-    {"INT64_C", "#define INT64_C(x) x##L"},
-};
-
-/* Words of these languages that C does not have. */
-static const char *const reserved[] = {
-    "half",    "kernel",    "global",    "local",      "constant",   "private",
-    "generic", "uchar",     "ushort",    "uint",       "ulong",      "image",
-    "event_t", "pipe",      "template",  "class",      "this",       "new",
-    "delete",  "namespace", "operator",  "public",     "protected",  "friend",
-    "virtual", "typename",  "using",     "try",        "catch",      "throw",
-    "export",  "explicit",  "mutable",   "threadIdx",  "blockIdx",   "blockDim",
-    "gridDim", "warpSize",  "dim3",      "and",        "or",         "not",
-    "xor",     "bitand",    "bitor",     "compl",      "wchar_t",    "stream",
-    "queue",   "program",   "read_only", "write_only", "read_write",
-};
 
 struct gpu_printer {
   const struct language *language;
@@ -129,7 +37,7 @@ void
 tt_gpu_before(struct cprinter *c, const struct tt_stmt *s)
 {
   const struct gpu_barrier *b = barrier_before(c->gpu, s);
-  if (b && c->gpu->language != &plain)
+  if (b && c->gpu->language != &tt_plain)
     tt_c_line(c, "%s",
               b->global ? c->gpu->language->global_fence
                         : c->gpu->language->local_fence);
@@ -175,7 +83,7 @@ tt_gpu_private(struct cprinter *c, const struct tt_tensor *t)
 {
   const struct gpu_printer *g = c->gpu;
   int64_t threads = threads_of(g->kernel);
-  if (g->language != &plain || c->phase || threads == 1 ||
+  if (g->language != &tt_plain || c->phase || threads == 1 ||
       t->scope == TT_SHARED)
     return false;
   const char *name = tt_names_bind(c->names, NULL, t->name);
@@ -226,7 +134,8 @@ tt_gpu_loop(struct cprinter *c, const struct tt_stmt *s)
   struct tt_sb cond = {0};
   bool threads = false;
   int mark = tt_names_mark(c->names);
-  bool phase = g->language == &plain && !c->phase && tt_is_thread(s->for_kind);
+  bool phase =
+      g->language == &tt_plain && !c->phase && tt_is_thread(s->for_kind);
   if (phase)
     open_threads(c);
   c->phase |= phase;
@@ -388,7 +297,7 @@ declare_shared(void *ctx, const struct tt_stmt *s)
   tt_c_line(&f->c, "%s%s %s[%lld]%s;", f->g.language->shared,
             tt_c_memory(&f->c, s->tensor->dtype), name,
             (long long)tt_tensor_size(s->tensor), f->g.language->shared_end);
-  if (f->g.language == &plain)
+  if (f->g.language == &tt_plain)
     tt_c_line(&f->c, "for (int tt_i = 0; tt_i < %lld; tt_i++) %s[tt_i] = 99;",
               (long long)tt_tensor_size(s->tensor), name);
 }
@@ -403,11 +312,11 @@ declare_indices(struct file *f)
       continue;
     }
     f->g.index[i] = tt_names_bind(f->c.names, NULL, names[i]);
-    if (f->g.language == &plain && i < TT_GPU_DIMS)
+    if (f->g.language == &tt_plain && i < TT_GPU_DIMS)
       tt_c_line(&f->c, "for (int %s = 0; %s < %lld; %s++) {", f->g.index[i],
                 f->g.index[i], (long long)size_of(f->g.kernel, i),
                 f->g.index[i]);
-    if (f->g.language != &plain)
+    if (f->g.language != &tt_plain)
       tt_c_line(&f->c, "const int %s = %s;", f->g.index[i],
                 f->g.language->index[i]);
   }
@@ -417,7 +326,7 @@ declare_indices(struct file *f)
 static void
 end_blocks(struct file *f)
 {
-  for (int i = 0; i < TT_GPU_DIMS && f->g.language == &plain; i++)
+  for (int i = 0; i < TT_GPU_DIMS && f->g.language == &tt_plain; i++)
     if (f->g.kernel->grid[i] > 1)
       tt_c_line(&f->c, "}");
 }
@@ -484,7 +393,7 @@ print_kernel(struct file *f, const struct gpu_kernel *k, bool prepare)
   c->depth--;
   c->gpu = &f->g;
   f->g.thread = thread_number(f);
-  tt_c_block(c, f->g.language == &plain
+  tt_c_block(c, f->g.language == &tt_plain
                     ? tt_gpu_join_phases(f->pass, k, &f->g.barriers)
                     : k->body);
   c->gpu = NULL;
@@ -729,17 +638,11 @@ assemble(struct file *f, struct tt_sb *out)
     tt_c_line(c, "%s", c->typedefs.items[i]);
   tt_c_definitions(c);
   tt_sb_add(&c->body, functions);
-  if (f->g.language == &cuda && strstr(tt_sb_str(&c->body), "__half2float"))
+  if (f->g.language == &tt_cuda && strstr(tt_sb_str(&c->body), "__half2float"))
     tt_sb_add(out, "#include <cuda_fp16.h>\n");
   tt_sb_add(out, f->g.language->head);
-  size_t before = out->len;
-  for (size_t i = 0; f->g.language == &opencl &&
-                     i < sizeof opencl_words / sizeof *opencl_words;
-       i++)
-    if (tt_c_has_word(tt_sb_str(&c->body), opencl_words[i].word))
-      tt_sb_printf(out, "%s\n", opencl_words[i].text);
-  if (out->len > before)
-    tt_sb_putc(out, '\n');
+  if (f->g.language == &tt_opencl)
+    tt_opencl_words(tt_sb_str(&c->body), out);
   tt_sb_add(out, "/* Kernels in the order in which they run; sizes in x, y, "
                  "z:\n");
   print_launches(f, out);
@@ -787,17 +690,16 @@ tt_codegen_gpu(struct tt_arena *arena, const struct tt_nest *nest,
     error = tt_gpu_make(&p, nest->prepare, &prepare);
   if (error)
     return error;
-  f.g.language = language == TT_CUDA     ? &cuda
-                 : language == TT_OPENCL ? &opencl
-                                         : &plain;
+  f.g.language = language == TT_CUDA     ? &tt_cuda
+                 : language == TT_OPENCL ? &tt_opencl
+                                         : &tt_plain;
   f.c = (struct cprinter){.arena = arena,
                           .options = &o,
                           .dialect = &f.g.language->dialect,
                           .names = tt_names_new(arena),
                           .name = name ? name : nest->program->name};
   tt_names_bind_global(f.c.names, NULL, f.c.name);
-  for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-    tt_names_bind_global(f.c.names, NULL, reserved[i]);
+  tt_gpu_reserve(f.c.names);
   place(&f.memory, nest, &body, &prepare);
   for (int i = 0; i < prepare.n; i++)
     print_kernel(&f, &prepare.kernels[i], true);

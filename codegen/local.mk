@@ -7,10 +7,11 @@ codegen_libcodegen_a_SOURCES = \
 	codegen/partition.c codegen/transpose.c codegen/plan.h codegen/plan.c \
 	codegen/cprint.h codegen/cnames.c codegen/cpart.c codegen/crows.c \
 	codegen/ctrans.c codegen/ctypes.c \
-	codegen/cexpr.c \
+	codegen/cexpr.c codegen/caccess.c \
 	codegen/cbase.c codegen/dot.h codegen/dot.c codegen/cdot.c \
 	codegen/cvec.c codegen/chelp.c codegen/cconv.c codegen/cstmt.c \
 	codegen/cprint.c \
 	codegen/gpu.h codegen/gpu.c codegen/gpushare.c codegen/gpubar.c codegen/gpumake.c \
-	codegen/gpuprint.c codegen/gpuhost.c codegen/gpuentry.c \
+	codegen/gpulang.h codegen/gpulang.c codegen/gpuprint.c \
+	codegen/gpuhost.c codegen/gpuentry.c \
 	codegen/ctest.h codegen/ctest.c codegen/vmath.h codegen/vmath.c

@@ -223,6 +223,34 @@ test_two_processes(void **state)
   tt_history_close(h);
 }
 
+/* Whoever comes while another creates the file finds it empty or whole. */
+static void
+test_created_by_several(void **state)
+{
+  enum { CHILDREN = 4, ROUNDS = 100 };
+  struct fixture *f = *state;
+  int status;
+
+  for (int round = 0; round < ROUNDS; round++) {
+    snprintf(f->path, sizeof f->path, "%s/%d.db", f->dir, round);
+    for (int c = 0; c < CHILDREN; c++) {
+      pid_t pid = fork();
+      assert_true(pid >= 0);
+      if (pid == 0) {
+        const char *error = NULL;
+        struct tt_history *h = tt_history_open(f->path, &error);
+        if (h == NULL)
+          fprintf(stderr, "child: history %s\n", error);
+        _exit(h == NULL);
+      }
+    }
+    for (int c = 0; c < CHILDREN; c++) {
+      assert_true(wait(&status) > 0);
+      assert_int_equal(status, 0);
+    }
+  }
+}
+
 static void
 test_killed_writer_loses_nothing(void **state)
 {
@@ -707,6 +735,7 @@ main(void)
       TEST(test_finished_is_replaced),
       TEST(test_nan_is_stored),
       TEST(test_two_processes),
+      TEST(test_created_by_several),
       TEST(test_killed_writer_loses_nothing),
       TEST(test_not_a_database),
       TEST(test_other_databases),

@@ -162,10 +162,16 @@ static bool
 check_schema(struct tt_history *h, bool *empty, const char **error)
 {
   int64_t version, app, tables;
+  bool ok;
 
-  if (!query_int(h, "PRAGMA user_version", &version, error) ||
-      !query_int(h, "PRAGMA application_id", &app, error) ||
-      !query_int(h, "SELECT count(*) FROM sqlite_master", &tables, error))
+  /* Of one moment: another process may be creating the file. */
+  if (!tt_db_exec(h, "SAVEPOINT look", error))
+    return false;
+  ok = query_int(h, "PRAGMA user_version", &version, error) &&
+       query_int(h, "PRAGMA application_id", &app, error) &&
+       query_int(h, "SELECT count(*) FROM sqlite_master", &tables, error);
+  sqlite3_exec(h->db, "RELEASE look", NULL, NULL, NULL);
+  if (!ok)
     return false;
   *empty = version == 0 && app == 0 && tables == 0;
   if (!*empty && app != atoll(APPLICATION_ID)) {

@@ -4,6 +4,8 @@
 
 #include "schedule/state.h"
 
+#include <string.h>
+
 /* A longer unrolled loop makes code that no compiler handles well. */
 #define MAX_UNROLL 512
 
@@ -19,10 +21,14 @@ tt_set_kind(struct tt_schedule *s, int stage, int loop, enum tt_for_kind kind,
     return tt_refuse(
         s, "%s of %s is already unrolled, vectorized, parallel or bound",
         l->name, tt_stage_name(s, stage));
+  int order[TT_MAX_LOOPS];
+  memcpy(order, ss->order, sizeof order);
   l->kind = kind;
   l->lanes = lanes;
+  tt_sink_vthreads(ss);
   if (tt_check_stage(s, stage))
     return true;
+  memcpy(ss->order, order, sizeof order);
   l->kind = TT_SERIAL;
   l->lanes = 0;
   return false;

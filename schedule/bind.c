@@ -1,9 +1,12 @@
-/* The primitive bind: loops become blocks of a GPU or threads of a block.
+/* The primitive bind: loops become blocks of a GPU, threads of a block, or
+ * virtual threads, whose work one thread does for all of them in turns.
  *
  * Invariant: blocks do not wait for each other, so block loops stand outside
  * all others of a stage at root; threads of a block do, so that any loops may
  * stand around thread loops.  Bound loops are spatial, and no two of a stage
- * have the same index.
+ * have the same index.  Virtual threads stand in the order where they run: side
+ * by side, outside of nothing but the unrolled and vectorized loops at its end;
+ * a thread waits for others outside of them, once for all of them.
  */
 #include "config.h"
 
@@ -11,7 +14,12 @@
 
 #include <string.h>
 
-enum { MAX_THREADS = 1024, MAX_THREADS_Z = 64, MAX_BLOCKS_YZ = 65535 };
+enum {
+  MAX_THREADS = 1024,
+  MAX_THREADS_Z = 64,
+  MAX_BLOCKS_YZ = 65535,
+  MAX_VTHREADS = 256
+};
 
 static bool
 is_bound(enum tt_for_kind kind)
@@ -142,6 +150,60 @@ around(const struct tt_schedule *s, int stage)
   return NULL;
 }
 
+/* ---- virtual threads ---------------------------------------------------- */
+
+static bool
+runs_innermost(const struct tt_loop *l)
+{
+  return !l->vthread && (l->kind == TT_UNROLL || l->kind == TT_VECTOR);
+}
+
+void
+tt_sink_vthreads(struct tt_stage_schedule *ss)
+{
+  int order[TT_MAX_LOOPS], n = 0, inner = ss->norder;
+  while (inner > 0 && (ss->loops[ss->order[inner - 1]].vthread ||
+                       runs_innermost(&ss->loops[ss->order[inner - 1]])))
+    inner--;
+  for (int part = 0; part < 3; part++)
+    for (int i = 0; i < ss->norder; i++) {
+      bool v = ss->loops[ss->order[i]].vthread;
+      if (part == 1 ? v : !v && (i < inner) == (part == 0))
+        order[n++] = ss->order[i];
+    }
+  memcpy(ss->order, order, (size_t)n * sizeof *order);
+}
+
+static bool
+check_vthreads(struct tt_schedule *s, int stage)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  const char *name = tt_stage_name(s, stage);
+  int64_t n = 1;
+  for (int i = 0; i < ss->norder; i++) {
+    const struct tt_loop *l = &ss->loops[ss->order[i]];
+    if (!l->vthread)
+      continue;
+    n *= l->extent;
+    if (l->reduce)
+      return tt_refuse(s,
+                       "%s is a reduction loop of %s: only spatial loops can "
+                       "be bound",
+                       l->name, name);
+    if (hangs_on(s, stage, ss->order[i]))
+      return tt_refuse(s,
+                       "something stands in %s of %s, which is bound to "
+                       "vthread and runs inside all of it",
+                       l->name, name);
+    if (l->extent > MAX_VTHREADS || n > MAX_VTHREADS)
+      return tt_refuse(s,
+                       "%s of %s makes more than %d virtual threads of one "
+                       "thread",
+                       l->name, name, MAX_VTHREADS);
+  }
+  return true;
+}
+
 static bool
 check_stage(struct tt_schedule *s, int stage)
 {
@@ -169,7 +231,7 @@ check_stage(struct tt_schedule *s, int stage)
                        l->name, tt_stage_name(s, stage), tt_bound_name(l->kind),
                        outer->name, tt_bound_name(outer->kind));
   }
-  return check_between(s, stage);
+  return check_between(s, stage) && check_vthreads(s, stage);
 }
 
 bool
@@ -191,5 +253,22 @@ tt_bind(struct tt_schedule *s, int stage, int loop, enum tt_for_kind kind)
   }
   tt_record(s, stage, "bind", "ls", s->stages[stage].loops[loop].name,
             tt_bound_name(kind));
+  return true;
+}
+
+bool
+tt_vthread(struct tt_schedule *s, int stage, int loop)
+{
+  if (!tt_need_leaf(s, stage, loop))
+    return false;
+  struct tt_stage_schedule *ss = &s->stages[stage], old = *ss;
+  s->nbound++;
+  ss->loops[loop].vthread = true;
+  if (!tt_set_kind(s, stage, loop, TT_UNROLL, 0)) {
+    *ss = old;
+    s->nbound--;
+    return false;
+  }
+  tt_record(s, stage, "bind", "ls", ss->loops[loop].name, "vthread");
   return true;
 }

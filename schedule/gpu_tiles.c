@@ -218,10 +218,10 @@ group_loops(struct tt_schedule *s, int stage, const struct sides *sides,
   return true;
 }
 
-/* A side of the tile: which block (the loop itself), which group of the
- * thread's results, which thread, which of the group. */
+/* A side of the tile: which block (the loop itself), which virtual thread,
+ * which thread, which of the results that lie side by side. */
 struct side {
-  int loop, group, thread, run;
+  int loop, vthread, thread, run;
 };
 
 static bool
@@ -230,7 +230,7 @@ split_side(struct tt_schedule *s, int stage, int loop, int size, int threads,
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
   const char *stem = ss->loops[loop].name;
-  static const char *const suffix[] = {"g", "t", "r"};
+  static const char *const suffix[] = {"v", "t", "r"};
   int64_t factors[] = {size, (int64_t)threads * run, run};
   int at[3];
   out->loop = loop;
@@ -244,7 +244,7 @@ split_side(struct tt_schedule *s, int stage, int loop, int size, int threads,
   }
   /* (The outer half of a split keeps the name, and has a new handle.) */
   out->loop = ss->loops[at[0]].other;
-  out->group = ss->loops[at[1]].other;
+  out->vthread = ss->loops[at[1]].other;
   out->thread = ss->loops[at[2]].other;
   out->run = at[2];
   return true;
@@ -260,7 +260,7 @@ stage_operands(struct tt_schedule *s, int stage, const struct operands *o,
     const struct operand *x = &o->items[i];
     bool r = x->spatial & sides->rows, c = x->spatial & sides->cols;
     const struct side *side = r ? row : col;
-    int layout[] = {inner, side->group, side->thread, side->run};
+    int layout[] = {inner, side->vthread, side->thread, side->run};
     if (r == c || !x->reduce || !t->shared[r ? 0 : 1])
       continue;
     if (!tt_cache_read(s, stage, x->tensor, outer, 4, layout, LANES,
@@ -291,21 +291,21 @@ tile_stage(struct tt_schedule *s, int stage, const struct operands *o,
   if (inner < 0)
     return false;
   int outer = ss->loops[inner].other;
-  int order[] = {row.loop, col.loop,  outer,   row.thread, col.thread,
-                 inner,    row.group, row.run, col.group,  col.run};
+  int order[] = {row.loop,   col.loop,   outer, row.vthread, col.vthread,
+                 row.thread, col.thread, inner, row.run,     col.run};
   if (!tt_reorder(s, stage, 10, order))
     return false;
   if ((g[0].n && !tt_bind(s, stage, g[0].loop, TT_BLOCK_Z)) ||
       !tt_bind(s, stage, row.loop, TT_BLOCK_Y) ||
       !tt_bind(s, stage, col.loop, TT_BLOCK_X) ||
+      !tt_vthread(s, stage, row.vthread) ||
+      !tt_vthread(s, stage, col.vthread) ||
       !tt_bind(s, stage, row.thread, TT_THREAD_Y) ||
       !tt_bind(s, stage, col.thread, TT_THREAD_X) ||
       !tt_cache_write(s, stage, col.loop) ||
       !stage_operands(s, stage, o, sides, t, &row, &col, outer, inner))
     return false;
-  return tt_unroll(s, stage, row.group) && tt_unroll(s, stage, row.run) &&
-         tt_unroll(s, stage, col.group) &&
-         tt_vectorize(s, stage, col.run, LANES);
+  return tt_unroll(s, stage, row.run) && tt_vectorize(s, stage, col.run, LANES);
 }
 
 enum tt_gpu_step

@@ -27,6 +27,7 @@ name_free(struct tt_schedule *s, int stage, const char *name)
 static bool
 kept(struct tt_schedule *s, int stage, const struct tt_stage_schedule *old)
 {
+  tt_sink_vthreads(&s->stages[stage]);
   if (tt_check_stage(s, stage))
     return true;
   s->stages[stage] = *old;
@@ -41,8 +42,9 @@ loop_is_plain(struct tt_schedule *s, int stage, int loop)
   const struct tt_stage_schedule *ss = &s->stages[stage];
   const struct tt_loop *l = &ss->loops[loop];
   if (l->kind != TT_SERIAL)
-    return tt_refuse(s, "%s of %s is already unrolled, vectorized or parallel",
-                     l->name, tt_stage_name(s, stage));
+    return tt_refuse(
+        s, "%s of %s is already unrolled, vectorized, parallel or bound",
+        l->name, tt_stage_name(s, stage));
   return true;
 }
 

@@ -31,6 +31,7 @@ struct tt_loop {
   enum tt_node node;
   bool reduce;
   enum tt_for_kind kind;     /* of a leaf */
+  bool vthread;              /* TT_UNROLL, bound to "vthread" */
   int lanes;                 /* TT_VECTOR */
   const struct tt_var *axis; /* TT_AXIS */
   int parent;                /* TT_SPLIT_*: the loop that was split */
@@ -97,7 +98,7 @@ struct tt_schedule {
   const struct tt_program *program; /* rfactor replaces it by a copy */
   struct tt_arena *arena;
   bool strict_fp;
-  int nbound; /* loops that are bound to blocks or threads */
+  int nbound; /* loops that are bound to blocks, threads or virtual ones */
   int nstages;
   struct tt_stage_schedule *stages; /* as program->stages */
   int ncalls, capcalls;
@@ -133,6 +134,10 @@ bool tt_parallel(struct tt_schedule *, int stage, int loop);
 /* The loop's iterations become blocks of a GPU or threads of a block: one of
  * TT_BLOCK_* and TT_THREAD_*. */
 bool tt_bind(struct tt_schedule *, int stage, int loop, enum tt_for_kind);
+/* The iterations of a spatial loop are virtual threads: one thread runs them,
+ * interleaved.  The loop is unrolled and moves inside, up to the unrolled and
+ * vectorized loops at the end of the order; nothing can hang on it. */
+bool tt_vthread(struct tt_schedule *, int stage, int loop);
 /* Leave out the points of the loop's whole axis, a reduction's, that cannot
  * change the result: those outside of a tensor, where `else` gives the neutral
  * element, and those that `where` excludes. */

@@ -23,6 +23,7 @@ enum {
   MAX_KNOBS = 64,
   MAX_THREADS = 64,    /* of a block on a CPU */
   REGISTERS = 1 << 16, /* floats that the threads of a processor share */
+  MOST_SIDE = 256,     /* rows and columns of a block's tile */
   LEAST_VECTOR = 4,
   MOST_ROWS = 16, /* of a tile, and vectors */
   MOST_VECTORS = 8
@@ -32,7 +33,8 @@ enum {
 struct rule {
   bool tiled; /* on a CPU */
   bool grid;  /* on other devices */
-  int k_rows, k_cols, k_rrun, k_crun, k_rthreads, k_cthreads, k_steps;
+  /* rows and columns of a tile: virtual threads, threads, a run of each */
+  int k_rvthreads, k_cvthreads, k_rrun, k_crun, k_rthreads, k_cthreads, k_steps;
   int k_share[2];
   int nvec, vec[MAX_AXES], nrow, row[MAX_AXES];
   int noperands;
@@ -263,7 +265,7 @@ add_knobs(struct rules *r, struct rule *rule, int stage)
 static void
 derive_grid(struct rules *r, struct rule *rule, int stage)
 {
-  static const int64_t sizes[] = {16, 32, 64, 128, 256};
+  static const int64_t vthreads[] = {1, 2, 4, 8};
   static const int64_t runs[] = {1, 2, 4, 8};
   static const int64_t sides[] = {4, 8, 16, 32};
   static const int64_t steps[] = {4, 8, 16, 32};
@@ -273,8 +275,8 @@ derive_grid(struct rules *r, struct rule *rule, int stage)
   if (!rule->grid)
     return;
   enum tt_knob_kind factor = TT_KNOB_FACTOR;
-  rule->k_rows = add_knob(r, stage, "rows", factor, 5, sizes, 64);
-  rule->k_cols = add_knob(r, stage, "cols", factor, 5, sizes, 64);
+  rule->k_rvthreads = add_knob(r, stage, "rvthreads", factor, 4, vthreads, 1);
+  rule->k_cvthreads = add_knob(r, stage, "cvthreads", factor, 4, vthreads, 1);
   rule->k_rrun = add_knob(r, stage, "rrun", factor, 4, runs, 4);
   rule->k_crun = add_knob(r, stage, "crun", factor, 4, runs, 4);
   rule->k_rthreads = add_knob(r, stage, "rthreads", factor, 4, sides, 16);
@@ -295,7 +297,7 @@ derive(struct rules *r, int stage, double share)
       rule->k_fast = rule->k_ku = rule->k_finish = -1;
   for (int i = 0; i < MAX_OPERANDS; i++)
     rule->k_pack[i] = -1;
-  rule->k_rows = rule->k_cols = rule->k_rrun = rule->k_crun = -1;
+  rule->k_rvthreads = rule->k_cvthreads = rule->k_rrun = rule->k_crun = -1;
   rule->k_rthreads = rule->k_cthreads = rule->k_steps = -1;
   rule->k_share[0] = rule->k_share[1] = -1;
   if (st->red == TT_RED_NONE || st->prepare || share < 0.01)
@@ -536,9 +538,7 @@ apply_grid(const struct rules *r, const int *config, struct tt_schedule *s,
            int stage)
 {
   const struct rule *rule = &r->rule[stage];
-  const struct tt_gpu_tile t = {
-      .rows = (int)value_of(r, config, rule->k_rows, 64),
-      .cols = (int)value_of(r, config, rule->k_cols, 64),
+  struct tt_gpu_tile t = {
       .row_run = (int)value_of(r, config, rule->k_rrun, 4),
       .col_run = (int)value_of(r, config, rule->k_crun, 4),
       .row_threads = (int)value_of(r, config, rule->k_rthreads, 16),
@@ -546,14 +546,17 @@ apply_grid(const struct rules *r, const int *config, struct tt_schedule *s,
       .steps = (int)value_of(r, config, rule->k_steps, 16),
       .shared = {value_of(r, config, rule->k_share[0], 1) != 0,
                  value_of(r, config, rule->k_share[1], 1) != 0}};
+  t.rows = t.row_threads * t.row_run *
+           (int)value_of(r, config, rule->k_rvthreads, 1);
+  t.cols = t.col_threads * t.col_run *
+           (int)value_of(r, config, rule->k_cvthreads, 1);
   int64_t threads = (int64_t)t.row_threads * t.col_threads;
   int64_t each = (int64_t)t.rows * t.cols / threads;
   int64_t shared = 4 * (int64_t)t.steps *
                    ((t.shared[0] ? t.rows : 0) + (t.shared[1] ? t.cols : 0));
   /* Sums and a row and a column of operands are in registers; beside them
    * there are addresses. */
-  if (t.rows % (t.row_threads * t.row_run) ||
-      t.cols % (t.col_threads * t.col_run) ||
+  if (t.rows > MOST_SIDE || t.cols > MOST_SIDE ||
       each + t.rows / t.row_threads + t.cols / t.col_threads + 24 >
           r->target.gpu.registers ||
       threads * (each + 32) > REGISTERS || shared > r->target.gpu.shared)

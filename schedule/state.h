@@ -16,6 +16,9 @@ void tt_record(struct tt_schedule *, int stage, const char *primitive,
 /* Make a plain leaf a loop of that kind, if the stage's invariants hold. */
 bool tt_set_kind(struct tt_schedule *, int stage, int loop, enum tt_for_kind,
                  int lanes);
+/* Move virtual threads to where they run: after an edit of the order or of
+ * kinds, before its check. */
+void tt_sink_vthreads(struct tt_stage_schedule *);
 /* Position of a leaf in the order, or -1. */
 int tt_position(const struct tt_stage_schedule *, int loop);
 /* Plain loops over the axes of a stage. */

@@ -219,8 +219,10 @@ do_bind(const struct call *k)
        a && a->kind == TT_SARG_STR && kind <= (int)TT_THREAD_Z; kind++)
     if (strcmp(a->str, tt_bound_name((enum tt_for_kind)kind)) == 0)
       return tt_bind(k->s, k->stage, loop, (enum tt_for_kind)kind);
-  return tt_refuse(k->s, "argument 2 of bind must be \"block.x\", ... or "
-                         "\"thread.z\"");
+  if (a && a->kind == TT_SARG_STR && strcmp(a->str, "vthread") == 0)
+    return tt_vthread(k->s, k->stage, loop);
+  return tt_refuse(k->s, "argument 2 of bind must be \"block.x\", ... "
+                         "\"thread.z\" or \"vthread\"");
 }
 
 static bool

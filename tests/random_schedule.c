@@ -303,6 +303,14 @@ try_bind(struct dice *d)
     tt_bind(d->s, stage, l, (enum tt_for_kind)kind);
 }
 
+static void
+try_vthread(struct dice *d)
+{
+  int stage = below(d, d->s->nstages), l = leaf(d, stage);
+  if (l >= 0 && d->s->stages[stage].loops[l].extent <= 8)
+    tt_vthread(d->s, stage, l);
+}
+
 struct tt_schedule *
 tt_random_schedule(struct tt_arena *arena, const struct tt_program *program,
                    uint64_t seed, int tries, bool strict_fp)
@@ -323,6 +331,8 @@ tt_random_schedule(struct tt_arena *arena, const struct tt_program *program,
     try_one(&d);
     if (seed % 7 == 5)
       try_bind(&d);
+    if (seed % 21 == 12)
+      try_vthread(&d);
   }
   for (int i = 0; i < d.s->nstages && seed % 2; i++)
     if (d.s->stages[i].place != TT_FINISH && leaf(&d, i) >= 0)

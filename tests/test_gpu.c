@@ -126,16 +126,17 @@ assert_equal(const struct tt_tensor *t, struct tt_values *want,
                wf[i]);
 }
 
+typedef struct tt_schedule *make_tiles_fn(struct tt_arena *,
+                                          struct tt_program *, enum tt_tail);
+
 static void
-tiled_product_is_right(void **state)
+check_tiles(make_tiles_fn *make, enum tt_tail second)
 {
-  (void)state;
-  static const enum tt_tail tails[] = {TT_TAIL_PEEL, TT_TAIL_GUARD};
   struct tt_arena *ar = tt_arena_new();
   for (int i = 0; i < 4; i++) {
     struct tt_program *p = i < 2 ? tt_matmul_program(ar, 32, 48, 16)
                                  : tt_matmul_program(ar, 37, 50, 21);
-    struct tt_schedule *s = tiled(ar, p, tails[i % 2]);
+    struct tt_schedule *s = make(ar, p, i % 2 ? second : TT_TAIL_PEEL);
     struct tt_nest nest;
     const char *error = NULL;
     assert_true(tt_schedule_lower(ar, s, &nest, &error));
@@ -156,6 +157,90 @@ tiled_product_is_right(void **state)
     tt_values_free(want);
     tt_values_free(got);
   }
+  tt_arena_free(ar);
+}
+
+static void
+tiled_product_is_right(void **state)
+{
+  (void)state;
+  check_tiles(tiled, TT_TAIL_GUARD);
+}
+
+/* The order of a stage's loops, by names. */
+static void
+assert_order(const struct tt_schedule *s, const char *want)
+{
+  const struct tt_stage_schedule *ss = &s->stages[0];
+  struct tt_sb sb = {0};
+  for (int i = 0; i < ss->norder; i++)
+    tt_sb_printf(&sb, "%s%s", i ? " " : "", ss->loops[ss->order[i]].name);
+  assert_string_equal(tt_sb_str(&sb), want);
+  tt_sb_free(&sb);
+}
+
+/* Strided tiles: blocks, virtual threads, threads, and what lies side by
+ * side; A's rows are shared by all virtual threads. */
+static struct tt_schedule *
+strided(struct tt_arena *ar, struct tt_program *p, enum tt_tail tail)
+{
+  struct tt_schedule *s = tt_schedule_new(ar, p, false);
+  static const char *const name[2][4] = {{"m", "mv", "mt", "mr"},
+                                         {"n", "nv", "nt", "nr"}};
+  static const int64_t factor[] = {16, 8, 2};
+  for (int i = 0; i < 2; i++)
+    for (int j = 0; j < 3; j++)
+      assert_true(tt_split(s, 0, loop(s, name[i][j]), factor[j], name[i][j + 1],
+                           j ? TT_TAIL_PEEL : tail) >= 0);
+  assert_true(tt_split(s, 0, loop(s, "k"), 8, "ki", TT_TAIL_PEEL) >= 0);
+  int order[] = {loop(s, "m"),  loop(s, "n"),  loop(s, "mv"), loop(s, "nv"),
+                 loop(s, "k"),  loop(s, "mt"), loop(s, "nt"), loop(s, "ki"),
+                 loop(s, "mr"), loop(s, "nr")};
+  assert_true(tt_reorder(s, 0, 10, order));
+  assert_true(tt_vthread(s, 0, loop(s, "mv")));
+  assert_true(tt_bind(s, 0, loop(s, "m"), TT_BLOCK_Y));
+  assert_true(tt_bind(s, 0, loop(s, "n"), TT_BLOCK_X));
+  assert_true(tt_bind(s, 0, loop(s, "mt"), TT_THREAD_Y));
+  assert_true(tt_bind(s, 0, loop(s, "nt"), TT_THREAD_X));
+  assert_true(tt_vthread(s, 0, loop(s, "nv")));
+  assert_true(tt_cache_write(s, 0, loop(s, "n")));
+  for (int i = 0; i < 2; i++)
+    assert_true(tt_cache_read(s, 0, p->tensors[i], loop(s, "k"), 0, NULL, 4,
+                              i ? "Bs" : "As"));
+  assert_true(tt_unroll(s, 0, loop(s, "mr")));
+  assert_true(tt_unroll(s, 0, loop(s, "nr")));
+  assert_order(s, "m n k mt nt ki nv mv mr nr");
+  return s;
+}
+
+static void
+strided_tiles_are_right(void **state)
+{
+  (void)state;
+  check_tiles(strided, TT_TAIL_PAD);
+}
+
+static void
+virtual_threads_run_innermost(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_schedule *s =
+      tt_schedule_new(ar, tt_matmul_program(ar, 64, 1024, 16), false);
+  refused(s, tt_vthread(s, 0, loop(s, "k")), "only spatial loops");
+  refused(s, tt_vthread(s, 0, loop(s, "n")), "more than 256 virtual threads");
+  assert_true(tt_split(s, 0, loop(s, "n"), 16, "ni", TT_TAIL_PEEL) >= 0);
+  assert_true(tt_vthread(s, 0, loop(s, "m")));
+  assert_order(s, "n ni k m");
+  refused(s, tt_vthread(s, 0, loop(s, "ni")), "virtual threads of one");
+  refused(s, tt_vthread(s, 0, loop(s, "m")), "already");
+  refused(s, tt_unroll(s, 0, loop(s, "m")), "already");
+  assert_true(tt_unroll(s, 0, loop(s, "k")));
+  assert_order(s, "n ni m k");
+  refused(s, tt_cache_write(s, 0, loop(s, "m")), "something stands in m of C");
+  assert_true(tt_reorder(s, 0, 2, (int[]){loop(s, "m"), loop(s, "n")}));
+  assert_order(s, "ni n m k");
+  assert_int_equal(s->nbound, 1);
   tt_arena_free(ar);
 }
 
@@ -362,6 +447,8 @@ main(void)
       cmocka_unit_test(illegal_bindings_name_the_loops),
       cmocka_unit_test(threads_stand_inside_one_another),
       cmocka_unit_test(tiled_product_is_right),
+      cmocka_unit_test(strided_tiles_are_right),
+      cmocka_unit_test(virtual_threads_run_innermost),
       cmocka_unit_test(default_tiles_are_right),
       cmocka_unit_test(halves_are_right),
       cmocka_unit_test(threads_share_long_reductions),

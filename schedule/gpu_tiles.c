@@ -7,6 +7,10 @@
  * computes a tile of rows and columns; what it reads for some steps of the
  * reduction lies in shared memory, and each thread keeps a part of the tile in
  * registers.
+ *
+ * Where there are too few tiles for a GPU, the reduction is cut into parts,
+ * too: blocks compute sums of parts, which lie in memory, and a second kernel
+ * sums these.
  */
 #include "config.h"
 
@@ -17,10 +21,13 @@
 enum {
   MAX_LOADS = 8,
   MAX_AXES = TT_MAX_DIMS,
-  SIDE = 16,       /* threads of a block in either direction */
-  BLOCKS = 128,    /* that keep a GPU busy */
-  LEAST_STEPS = 8, /* of the reduction, and rows and columns */
-  LANES = 4        /* that a thread copies at once */
+  SIDE = 16,        /* threads of a block in either direction */
+  BLOCKS = 128,     /* that keep a GPU busy */
+  LEAST_STEPS = 8,  /* of the reduction, and rows and columns */
+  LEAST_PART = 256, /* steps of a part, by default */
+  MAX_PARTS = 32,
+  PART_COST = 50, /* steps that take as long as a sum that is kept in memory */
+  LANES = 4       /* that a thread copies at once */
 };
 
 struct operand {
@@ -125,7 +132,7 @@ find_sides(const struct operands *o, struct sides *s)
 
 #define TILE(rows, cols, row_run, col_run, steps)                              \
   {                                                                            \
-    rows, cols, row_run, col_run, SIDE, SIDE, steps,                           \
+    rows, cols, row_run, col_run, SIDE, SIDE, steps, 1,                        \
     {                                                                          \
       true, true                                                               \
     }                                                                          \
@@ -141,27 +148,51 @@ rounds(int64_t n, int64_t by)
   return (n + by - 1) / by;
 }
 
+/* The axis that is cut: the longest. */
+static int
+cut_axis(const struct tt_stage *st)
+{
+  int best = 0;
+  for (int i = 1; i < st->nreduce; i++)
+    if (st->reduce[i]->extent > st->reduce[best]->extent)
+      best = i;
+  return best;
+}
+
+/* What a tile costs, with the reduction in so many parts. */
+static double
+tile_cost(const struct sides *s, const struct tt_gpu_tile *t, int parts)
+{
+  int64_t r = rounds(s->nrows, t->rows), c = rounds(s->ncols, t->cols);
+  double waste = (double)(r * t->rows) * (double)(c * t->cols) /
+                 ((double)s->nrows * (double)s->ncols);
+  double few = (double)BLOCKS / ((double)r * (double)c * (double)s->rest);
+  double cost = (few > parts ? few / parts : 1) * waste;
+  if (parts > 1) /* those of a half are worth no second kernel */
+    cost *= few < 2 ? 2 : 1 + (double)PART_COST * parts / (double)s->steps;
+  /* (A larger tile reads less.) */
+  return cost * (1 + 8.0 / t->rows + 8.0 / t->cols);
+}
+
 /* The largest tile that gives enough blocks and wastes little on what stands
  * over; else the one that wastes least of those with the most blocks. */
-static const struct tt_gpu_tile *
-choose_tile(const struct sides *s)
+static struct tt_gpu_tile
+choose_tile(const struct tt_stage *st, const struct sides *s)
 {
-  const struct tt_gpu_tile *best = NULL;
+  struct tt_gpu_tile best = tiles[0];
+  int64_t n = st->reduce[cut_axis(st)]->extent;
   double least = 0;
-  for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
-    const struct tt_gpu_tile *t = &tiles[i];
-    int64_t r = rounds(s->nrows, t->rows), c = rounds(s->ncols, t->cols);
-    double waste = (double)(r * t->rows) * (double)(c * t->cols) /
-                   ((double)s->nrows * (double)s->ncols);
-    double few = (double)BLOCKS / ((double)r * (double)c * (double)s->rest);
-    double cost = (few > 1 ? few : 1) * waste;
-    /* (A larger tile reads less.) */
-    cost *= 1 + 8.0 / t->rows + 8.0 / t->cols;
-    if (!best || cost < least) {
-      best = t;
-      least = cost;
+  for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
+    for (int parts = 1; parts <= MAX_PARTS; parts++) {
+      if (parts > 1 && (n % parts || s->steps / parts < LEAST_PART))
+        continue;
+      double cost = tile_cost(s, &tiles[i], parts);
+      if ((i == 0 && parts == 1) || cost < least) {
+        best = tiles[i];
+        best.parts = parts;
+        least = cost;
+      }
     }
-  }
   return best;
 }
 
@@ -298,8 +329,8 @@ tile_stage(struct tt_schedule *s, int stage, const struct operands *o,
   if ((g[0].n && !tt_bind(s, stage, g[0].loop, TT_BLOCK_Z)) ||
       !tt_bind(s, stage, row.loop, TT_BLOCK_Y) ||
       !tt_bind(s, stage, col.loop, TT_BLOCK_X) ||
-      !tt_vthread(s, stage, row.vthread) ||
       !tt_vthread(s, stage, col.vthread) ||
+      !tt_vthread(s, stage, row.vthread) ||
       !tt_bind(s, stage, row.thread, TT_THREAD_Y) ||
       !tt_bind(s, stage, col.thread, TT_THREAD_X) ||
       !tt_cache_write(s, stage, col.loop) ||
@@ -308,20 +339,48 @@ tile_stage(struct tt_schedule *s, int stage, const struct operands *o,
   return tt_unroll(s, stage, row.run) && tt_vectorize(s, stage, col.run, LANES);
 }
 
+/* ---- parts of the reduction ---------------------------------------------- */
+
+/* The stage of the sums of parts comes in the place of `stage`; the parts are
+ * whole, so that copies of operands need no border. */
+static bool
+cut_reduction(struct tt_schedule *s, int stage, int parts)
+{
+  const struct tt_stage *st = s->stages[stage].stage;
+  int axis = cut_axis(st);
+  const struct tt_var *v = st->reduce[axis];
+  return v->extent % parts == 0 &&
+         tt_rfactor(s, stage, st->nspatial + axis, v->extent / parts,
+                    tt_arena_printf(s->arena, "%s_p", v->name),
+                    tt_arena_printf(s->arena, "%s_parts", st->out->name)) >= 0;
+}
+
+static bool
+find_operands(const struct tt_stage_schedule *ss, struct operands *o,
+              struct sides *sides)
+{
+  *o = (struct operands){.stage = ss->stage, .ok = true};
+  if (ss->stage->red == TT_RED_NONE)
+    return false;
+  tt_expr_visit(ss->value, note_load, o);
+  if (ss->where)
+    tt_expr_visit(ss->where, note_load, o);
+  return find_sides(o, sides);
+}
+
 enum tt_gpu_step
 tt_gpu_tile(struct tt_schedule *s, int stage, const struct tt_gpu_tile *tile)
 {
-  const struct tt_stage_schedule *ss = &s->stages[stage];
-  struct operands o = {.stage = ss->stage, .ok = true};
+  struct operands o;
   struct sides sides;
-  if (ss->stage->red == TT_RED_NONE)
+  if (!find_operands(&s->stages[stage], &o, &sides))
     return TT_GPU_NONE;
-  tt_expr_visit(ss->value, note_load, &o);
-  if (ss->where)
-    tt_expr_visit(ss->where, note_load, &o);
-  if (!find_sides(&o, &sides))
-    return TT_GPU_NONE;
-  return tile_stage(s, stage, &o, &sides, tile ? tile : choose_tile(&sides))
+  struct tt_gpu_tile t =
+      tile ? *tile : choose_tile(s->stages[stage].stage, &sides);
+  if (t.parts > 1 && !cut_reduction(s, stage, t.parts) && tile)
+    return TT_GPU_REFUSED;
+  return find_operands(&s->stages[stage], &o, &sides) &&
+                 tile_stage(s, stage, &o, &sides, &t)
              ? TT_GPU_DONE
              : TT_GPU_REFUSED;
 }

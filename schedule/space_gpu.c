@@ -24,6 +24,8 @@ enum {
   MAX_THREADS = 64,    /* of a block on a CPU */
   REGISTERS = 1 << 16, /* floats that the threads of a processor share */
   MOST_SIDE = 256,     /* rows and columns of a block's tile */
+  MOST_PARTS = 16,     /* of a reduction, and least steps of one */
+  LEAST_PART = 32,
   LEAST_VECTOR = 4,
   MOST_ROWS = 16, /* of a tile, and vectors */
   MOST_VECTORS = 8
@@ -35,7 +37,7 @@ struct rule {
   bool grid;  /* on other devices */
   /* rows and columns of a tile: virtual threads, threads, a run of each */
   int k_rvthreads, k_cvthreads, k_rrun, k_crun, k_rthreads, k_cthreads, k_steps;
-  int k_share[2];
+  int k_splitk, k_share[2];
   int nvec, vec[MAX_AXES], nrow, row[MAX_AXES];
   int noperands;
   const struct tt_tensor *operand[MAX_OPERANDS];
@@ -261,6 +263,19 @@ add_knobs(struct rules *r, struct rule *rule, int stage)
   rule->k_finish = add_choice(r, stage, "finish", 2, 1);
 }
 
+/* Parts of the reduction, which are whole. */
+static int
+add_parts(struct rules *r, int stage)
+{
+  const struct tt_stage *st = r->program->stages[stage];
+  int64_t n = longest_reduction(st), parts[MOST_PARTS];
+  int64_t most = min64(MOST_PARTS, n / LEAST_PART);
+  if (r->strict_fp && tt_sum_rounds(st))
+    return -1;
+  return add_knob(r, stage, "splitk", TT_KNOB_FACTOR,
+                  add_divisors(n, most, parts, 0), parts, 1);
+}
+
 /* The tiles of gpu_tiles.c. */
 static void
 derive_grid(struct rules *r, struct rule *rule, int stage)
@@ -282,6 +297,7 @@ derive_grid(struct rules *r, struct rule *rule, int stage)
   rule->k_rthreads = add_knob(r, stage, "rthreads", factor, 4, sides, 16);
   rule->k_cthreads = add_knob(r, stage, "cthreads", factor, 4, sides, 16);
   rule->k_steps = add_knob(r, stage, "steps", factor, 4, steps, 16);
+  rule->k_splitk = add_parts(r, stage);
   rule->k_share[0] = add_choice(r, stage, "share.rows", 2, 1);
   rule->k_share[1] = add_choice(r, stage, "share.cols", 2, 1);
   rule->k_finish = add_choice(r, stage, "finish", 2, 1);
@@ -299,7 +315,7 @@ derive(struct rules *r, int stage, double share)
     rule->k_pack[i] = -1;
   rule->k_rvthreads = rule->k_cvthreads = rule->k_rrun = rule->k_crun = -1;
   rule->k_rthreads = rule->k_cthreads = rule->k_steps = -1;
-  rule->k_share[0] = rule->k_share[1] = -1;
+  rule->k_splitk = rule->k_share[0] = rule->k_share[1] = -1;
   if (st->red == TT_RED_NONE || st->prepare || share < 0.01)
     return;
   if (!r->target.gpu.cpu)
@@ -509,13 +525,12 @@ lay_out(const struct rules *r, const int *config, const struct rule *rule,
 }
 
 static bool
-apply_tiled(const struct rules *r, const int *config, struct tt_schedule *s,
-            int stage)
+apply_tiled(const struct rules *r, const int *config, const struct rule *rule,
+            struct tt_schedule *s, int stage)
 {
-  const struct rule *rule = &r->rule[stage];
   struct tile t;
   int order[TT_MAX_LOOPS], n, rest;
-  if (!choose(r, config, rule, r->program->stages[stage], &t))
+  if (!choose(r, config, rule, s->stages[stage].stage, &t))
     return false;
   int64_t threads = value_of(r, config, rule->k_threads, 4);
   bool rows_fast = value_of(r, config, rule->k_fast, 1);
@@ -534,16 +549,16 @@ apply_tiled(const struct rules *r, const int *config, struct tt_schedule *s,
 }
 
 static bool
-apply_grid(const struct rules *r, const int *config, struct tt_schedule *s,
-           int stage)
+apply_grid(const struct rules *r, const int *config, const struct rule *rule,
+           struct tt_schedule *s, int stage)
 {
-  const struct rule *rule = &r->rule[stage];
   struct tt_gpu_tile t = {
       .row_run = (int)value_of(r, config, rule->k_rrun, 4),
       .col_run = (int)value_of(r, config, rule->k_crun, 4),
       .row_threads = (int)value_of(r, config, rule->k_rthreads, 16),
       .col_threads = (int)value_of(r, config, rule->k_cthreads, 16),
       .steps = (int)value_of(r, config, rule->k_steps, 16),
+      .parts = (int)value_of(r, config, rule->k_splitk, 1),
       .shared = {value_of(r, config, rule->k_share[0], 1) != 0,
                  value_of(r, config, rule->k_share[1], 1) != 0}};
   t.rows = t.row_threads * t.row_run *
@@ -593,16 +608,17 @@ tt_gpu_space_schedule(struct tt_arena *arena, const struct tt_space *space,
   const struct rules *r = space->rules;
   struct tt_schedule *s = tt_schedule_new(arena, r->program, r->strict_fp);
   tt_gpu_inline(s);
-  for (int i = 0; i < s->nstages; i++) {
-    const struct rule *rule = &r->rule[i];
+  for (int i = 0, of = 0; i < s->nstages; i++, of++) { /* of the program */
+    const struct rule *rule = &r->rule[of];
+    int before = s->nstages;
     if (s->stages[i].place != TT_ROOT)
       continue;
-    if (rule->tiled || rule->grid) {
-      if (!(rule->grid ? apply_grid : apply_tiled)(r, config, s, i))
-        return NULL;
-    } else {
+    if ((rule->tiled || rule->grid) &&
+        !(rule->grid ? apply_grid : apply_tiled)(r, config, rule, s, i))
+      return NULL;
+    i += s->nstages - before; /* behind the sums of parts */
+    if (s->nstages > before || !(rule->tiled || rule->grid))
       tt_gpu_bind(s, i);
-    }
     if (value_of(r, config, rule->k_finish, 1))
       tt_gpu_finish(s, i);
   }

@@ -70,10 +70,12 @@ enum tt_gpu_step { TT_GPU_NONE, TT_GPU_DONE, TT_GPU_CUT, TT_GPU_REFUSED };
 struct tt_gpu_tile {
   int rows, cols, row_run, col_run, row_threads, col_threads;
   int steps;      /* of the reduction, that blocks share operands for */
+  int parts;      /* of its longest axis, each of blocks of its own: whole */
   bool shared[2]; /* those of rows, of columns */
 };
 /* Tiles for a GPU, where the stage's operands are read again and again; NULL:
- * one by the stage's extents. */
+ * one by the stage's extents.  With parts, the stage of their sums stands at
+ * `stage`, and the one that sums these behind it. */
 enum tt_gpu_step tt_gpu_tile(struct tt_schedule *, int stage,
                              const struct tt_gpu_tile *);
 /* The threads of a block for each result of a long reduction.  DONE: stages

@@ -288,6 +288,24 @@ default_tiles_are_right(void **state)
   }
 }
 
+/* Few tiles: the reduction is cut into parts, in tiles as well, where sums may
+ * change. */
+static void
+few_tiles_cut_their_reduction(void **state)
+{
+  (void)state;
+  static const int64_t sizes[][3] = {{16, 24, 1024}, {9, 20, 1023}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    struct tt_program *p =
+        tt_matmul_program(ar, sizes[i][0], sizes[i][1], sizes[i][2]);
+    check_default(ar, p, "C.rfactor(k, ");
+    check_default(ar, p, "C_parts.cache_read(A, ");
+    assert_int_equal(tt_gpu_schedule(ar, p, true, true)->nstages, 1);
+    tt_arena_free(ar);
+  }
+}
+
 /* Y[i] = sum[k](X[i, k]) */
 static struct tt_program *
 rows_program(struct tt_arena *ar, int64_t rows, int64_t n)
@@ -395,6 +413,37 @@ large_weights_leave_a_choice(void **state)
   tt_arena_free(ar);
 }
 
+/* The parts are a knob of the space, whose other knobs are for their tiles. */
+static void
+parts_are_a_knob(void **state)
+{
+  (void)state;
+  const struct tt_target_model target = {.gpu = {.lanes = 1,
+                                                 .units = 80,
+                                                 .threads = 1024,
+                                                 .items = {1024, 1024, 64},
+                                                 .shared = 48 << 10,
+                                                 .registers = 255}};
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *p = tt_matmul_program(ar, 64, 64, 320);
+  struct tt_space *space = tt_gpu_space_new(ar, p, &target, false);
+  int config[64], knob = 0;
+  tt_gpu_space_default(space, config);
+  while (strcmp(space->knobs[knob].name, "C.splitk") != 0)
+    assert_true(++knob < space->nknobs);
+  config[knob] = space->knobs[knob].n - 1;
+  assert_int_equal(space->knobs[knob].values[config[knob]], 10);
+  struct tt_schedule *s = tt_gpu_space_schedule(ar, space, config);
+  assert_non_null(s);
+  assert_int_equal(s->nstages, 2);
+  assert_int_equal(s->stages[0].stage->spatial[0]->extent, 10);
+  assert_true(s->stages[0].ncaches == 2 && s->stages[1].ncaches == 0);
+  space = tt_gpu_space_new(ar, p, &target, true);
+  for (int i = 0; i < space->nknobs; i++)
+    assert_null(strstr(space->knobs[i].name, "splitk"));
+  tt_arena_free(ar);
+}
+
 /* ---- kernels ----------------------------------------------------------- */
 
 /* false: the pair exceeds a limit of GPUs, or is refused because an index is
@@ -451,6 +500,8 @@ main(void)
       cmocka_unit_test(virtual_threads_run_innermost),
       cmocka_unit_test(default_tiles_are_right),
       cmocka_unit_test(halves_are_right),
+      cmocka_unit_test(few_tiles_cut_their_reduction),
+      cmocka_unit_test(parts_are_a_knob),
       cmocka_unit_test(threads_share_long_reductions),
       cmocka_unit_test(blocks_fill_their_own_memory),
       cmocka_unit_test(large_weights_leave_a_choice),

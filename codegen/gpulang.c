@@ -46,7 +46,15 @@ const struct language tt_plain = {
     false,
     NULL,
     NULL,
-    "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n\n"};
+    "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n\n"
+    /* Blocks and threads forwards, backwards, or in strides. */
+    "#ifndef TT_ORDERS\n#define TT_ORDERS\n"
+    "static int tt_order;\n"
+    "static inline int tt_nth(int i, int n)\n{\n"
+    "  return tt_order == 0   ? i\n"
+    "         : tt_order == 1 ? n - 1 - i\n"
+    "                         : (int)((7919LL * i + n / 2) % n);\n"
+    "}\n#endif\n\n"};
 
 /* What OpenCL C has under other names, and the word that needs it. */
 static const struct {

@@ -18,7 +18,8 @@ struct gpu_printer {
   const struct language *language;
   const struct gpu_kernel *kernel;
   const char *index[2 * TT_GPU_DIMS]; /* names of variables */
-  const char *thread; /* of plain C: which of a block's threads it is */
+  /* of plain C: counters of them, and which of a block's threads it is */
+  const char *nth[2 * TT_GPU_DIMS], *thread;
   struct gpu_barriers barriers;
 };
 
@@ -62,20 +63,26 @@ threads_of(const struct gpu_kernel *k)
   return k->block[0] * k->block[1] * k->block[2];
 }
 
-/* In plain C a phase runs for one thread after the other, those of the first
- * dimension backwards. */
+/* In plain C: a loop over what runs at the same time on a GPU, in the order
+ * that the entry was called with. */
+static void
+open_order(struct cprinter *c, const struct gpu_printer *g, int index,
+           const char *brace)
+{
+  const char *i = g->index[index], *nth = g->nth[index];
+  long long n = (long long)size_of(g->kernel, index);
+  tt_c_line(c, "for (int %s = 0, %s; %s < %lld && (%s = tt_nth(%s, %lld), 1);",
+            nth, i, nth, n, i, nth, n);
+  tt_c_line(c, "     %s++)%s", nth, brace);
+}
+
+/* In plain C a phase runs for one thread after the other. */
 static void
 open_threads(struct cprinter *c)
 {
-  const struct gpu_printer *g = c->gpu;
-  for (int d = TT_GPU_DIMS - 1; d >= 0; d--) {
-    const char *i = g->index[TT_GPU_DIMS + d];
-    long long n = (long long)g->kernel->block[d];
-    if (n > 1 && d > 0)
-      tt_c_line(c, "for (int %s = 0; %s < %lld; %s++)", i, i, n, i);
-    else if (n > 1)
-      tt_c_line(c, "for (int %s = %lld; %s >= 0; %s--)", i, n - 1, i, i);
-  }
+  for (int d = TT_GPU_DIMS - 1; d >= 0; d--)
+    if (c->gpu->kernel->block[d] > 1)
+      open_order(c, c->gpu, TT_GPU_DIMS + d, "");
 }
 
 bool
@@ -312,10 +319,9 @@ declare_indices(struct file *f)
       continue;
     }
     f->g.index[i] = tt_names_bind(f->c.names, NULL, names[i]);
+    f->g.nth[i] = tt_names_bind(f->c.names, NULL, "nth");
     if (f->g.language == &tt_plain && i < TT_GPU_DIMS)
-      tt_c_line(&f->c, "for (int %s = 0; %s < %lld; %s++) {", f->g.index[i],
-                f->g.index[i], (long long)size_of(f->g.kernel, i),
-                f->g.index[i]);
+      open_order(&f->c, &f->g, i, " {");
     if (f->g.language != &tt_plain)
       tt_c_line(&f->c, "const int %s = %s;", f->g.index[i],
                 f->g.language->index[i]);
@@ -556,6 +562,8 @@ print_entry(struct file *f)
   tt_c_line(&f->c, "void %s_entry(void **args, int what)", f->c.name);
   tt_c_line(&f->c, "{");
   tt_c_line(&f->c, "  (void)args;");
+  tt_c_line(&f->c, "  tt_order = what >> 1;");
+  tt_c_line(&f->c, "  what &= 1;");
   print_entry_calls(f, true);
   print_entry_calls(f, false);
   tt_c_line(&f->c, "}");

@@ -300,7 +300,7 @@ typedef void entry_fn(void **, int);
  * beginning and at the end of readable memory. */
 static const char *
 call_fenced(struct tt_arena *arena, int n, const struct buffer *b, void **args,
-            entry_fn *entry)
+            entry_fn *entry, int order)
 {
   struct fenced *f = TT_ARRAY(arena, struct fenced, (size_t)n + 1);
   bool ok = true;
@@ -309,13 +309,39 @@ call_fenced(struct tt_arena *arena, int n, const struct buffer *b, void **args,
   for (int end = 0; end < 2 && ok; end++) {
     for (int i = 0; i < n; i++)
       args[i] = fenced_copy(&f[i], &b[i], end);
-    entry(args, 0);
-    entry(args, 1);
+    entry(args, 2 * order);
+    entry(args, 2 * order + 1);
   }
   for (int i = 0; i < n; i++)
     fenced_close(&f[i]);
   return ok ? NULL : "no memory between guards";
 }
+
+/* Is nothing written around the buffers, and are the outputs right? */
+static const char *
+check_buffers(struct tt_arena *arena, int n, const struct buffer *b,
+              const struct tt_tensor *const *of, struct tt_values *want,
+              double tol)
+{
+  struct tt_values *got = tt_values_new();
+  const char *error = NULL;
+  for (int i = 0; i < n && !error; i++) {
+    if (!buffer_intact(&b[i]))
+      error = tt_arena_printf(arena, "wrote outside of %s",
+                              of[i] ? of[i]->name : "its scratch memory");
+    if (!error && of[i] && of[i]->role == TT_OUTPUT) {
+      exec_unpack(of[i], b[i].data, got);
+      error = compare(arena, of[i], want, got, tol);
+    }
+  }
+  tt_values_free(got);
+  return error;
+}
+
+/* The orders of blocks and threads in plain C: see gpulang.c. */
+enum { ORDERS = 3 };
+static const char *const orders[ORDERS] = {"forwards", "backwards",
+                                           "in strides"};
 
 static const char *
 run_case(struct tt_arena *arena, const struct exec_case *k,
@@ -352,18 +378,15 @@ run_case(struct tt_arena *arena, const struct exec_case *k,
   b[n++] = buffer_new(arena, (size_t)sizes->workspace_bytes);
   for (int i = 0; i < n; i++)
     args[i] = b[i].data;
-  error = call_fenced(arena, nread, b, args, entry);
-  struct tt_values *got = tt_values_new();
-  for (int i = 0; i < n && !error; i++) {
-    if (!buffer_intact(&b[i]))
-      error = tt_arena_printf(arena, "wrote outside of %s",
-                              of[i] ? of[i]->name : "its scratch memory");
-    if (!error && of[i] && of[i]->role == TT_OUTPUT) {
-      exec_unpack(of[i], b[i].data, got);
-      error = compare(arena, of[i], k->want, got, tol);
-    }
+  for (int order = 0; order < (k->gpu ? ORDERS : 1) && !error; order++) {
+    for (int i = nread; i < n && order; i++)
+      memset(b[i].data, POISON, b[i].size);
+    error = call_fenced(arena, nread, b, args, entry, order);
+    if (!error)
+      error = check_buffers(arena, n, b, of, k->want, tol);
+    if (error && k->gpu)
+      error = tt_arena_printf(arena, "%s (threads %s)", error, orders[order]);
   }
-  tt_values_free(got);
   return error;
 }
 
@@ -440,8 +463,12 @@ exec_c(struct tt_arena *arena, int n, const struct exec_case *cases,
     const char *cc = getenv("CC");
     if (getenv("TT_EXEC_KEEP"))
       write_file(getenv("TT_EXEC_KEEP"), tt_sb_str(&text));
+    const char *more = getenv("TT_EXEC_FLAGS");
     error = compile(&s, cc && *cc ? cc : "cc",
-                    "-std=gnu11 -O1 -march=native -Wall -Wextra -Werror",
+                    tt_arena_printf(arena,
+                                    "-std=gnu11 -O1 -march=native -Wall "
+                                    "-Wextra -Werror %s",
+                                    more ? more : ""),
                     tt_sb_str(&text));
     const char *which = error ? strstr(error, "kernel") : NULL;
     if (which) /* the compiler names the function */

@@ -1,6 +1,7 @@
 /* Running emitted C in a test: nests are printed into one file, compiled
- * with $CC (cc when unset) and every warning an error, loaded, called, and
- * compared with expected values.
+ * with $CC (cc when unset), every warning an error, and $TT_EXEC_FLAGS,
+ * loaded, called, and compared with expected values.  Kernels for GPUs run
+ * once for each of some orders of their blocks and threads.
  */
 #ifndef TT_EXEC_C_H
 #define TT_EXEC_C_H

@@ -243,10 +243,21 @@ tests_test_gpu_SOURCES = tests/test_gpu.c \
 tests_test_gpu_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_gpu_LDADD = tests/libexec.a tests/librandom.a schedule/libschedule.a \
 	codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
+check_PROGRAMS += tests/test_gpu_roads
+TESTS += tests/test_gpu_roads
+tests_test_gpu_roads_SOURCES = tests/test_gpu_roads.c \
+	tests/example_programs.c tests/example_programs.h \
+	tests/random_pairs.c tests/random_pairs.h \
+	tests/random_schedule.c tests/random_schedule.h
+tests_test_gpu_roads_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_gpu_roads_LDADD = tests/libexec.a tests/librandom.a \
+	frontend/libfrontend.a schedule/libschedule.a \
+	codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
 if HAVE_OPENCL
 check_PROGRAMS += tests/test_opencl
 TESTS += tests/test_opencl
 tests_test_opencl_SOURCES = tests/test_opencl.c \
+	tests/example_programs.c tests/example_programs.h \
 	tests/random_schedule.c tests/random_schedule.h
 tests_test_opencl_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS) $(OPENCL_CFLAGS)
 tests_test_opencl_LDADD = tests/libexec.a tests/librandom.a \

@@ -26,6 +26,7 @@
 #include "frontend/frontend.h"
 #include "ir/passes.h"
 #include "schedule/schedule.h"
+#include "tests/example_programs.h"
 #include "tests/exec_c.h"
 #include "tests/random_program.h"
 #include "tests/random_schedule.h"
@@ -255,67 +256,26 @@ check(struct tt_arena *ar, const struct tt_schedule *s,
 
 /* ---- examples ---------------------------------------------------------- */
 
-/* Sizes that keep the interpreter short. */
-static const struct {
-  const char *file;
-  struct tt_define defines[4];
-  const char *block; /* a schedule, or NULL: the default one */
-} examples[] = {
-    {"argmax.te", {{0}}, NULL},
-    {"matmul.te", {{"M", "37"}, {"N", "50"}, {"K", "21"}}, NULL},
-    {"matmul_tn.te", {{"M", "33"}, {"N", "70"}, {"K", "21"}}, NULL},
-    {"matmul_ep.te", {{"M", "33"}, {"N", "30"}, {"K", "20"}}, NULL},
-    {"gemm.te", {{"M", "33"}, {"N", "30"}, {"K", "20"}}, NULL},
-    {"dot.te", {{"N", "10000"}}, NULL},
-    {"dot.te", {{"N", "70001"}}, NULL},
-    {"conv2d.te", {{"C", "3"}, {"K", "4"}}, NULL},
-    {"winograd.te", {{"C", "3"}, {"K", "4"}}, NULL},
-    {"blur.te", {{"H", "30"}, {"W", "40"}}, NULL},
-    {"attention.te", {{"H", "2"}, {"L", "16"}, {"S", "16"}}, NULL},
-    {"embed.te", {{"V", "100"}}, NULL},
-    {"softmax.te", {{0}}, NULL},
-    {"layernorm.te", {{0}}, NULL},
-    {"maxpool.te", {{0}}, NULL},
-    {"avgpool.te", {{0}}, NULL},
-    {"avgpool_s8.te", {{0}}, NULL},
-    {"depthwise.te", {{0}}, NULL},
-    {"conv2d_s8.te", {{0}}, NULL},
-    {"conv2d_transpose.te", {{0}}, NULL},
-    {"fir_q15.te", {{0}}, NULL},
-    {"lstm_cell.te", {{0}}, NULL},
-    {"stencil3.te", {{0}}, NULL},
-    {"bmm.te", {{0}}, NULL},
-};
-
 static void
 examples_are_right(void **state)
 {
   (void)state;
-  const char *top = getenv("abs_top_srcdir");
-  for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+  for (int i = 0; i < tt_nexamples; i++) {
     struct tt_arena *ar = tt_arena_new();
-    struct tt_frontend_options o = {.defines = examples[i].defines};
-    while (o.ndefines < 4 && examples[i].defines[o.ndefines].name)
-      o.ndefines++;
-    const char *path = tt_arena_printf(ar, "%s/examples/%s", top ? top : "..",
-                                       examples[i].file);
-    struct tt_diags *diags = tt_diags_new(ar);
-    struct tt_frontend_result f = tt_compile_file(ar, diags, path, &o, false);
-    if (!f.program)
-      fail_msg("%s does not compile", path);
-    tt_solve_congruences(f.program);
-    tt_factor_sums(f.program, false);
+    struct tt_program *p = tt_example_program(ar, &tt_examples[i], false);
+    if (!p)
+      fail_msg("%s does not compile", tt_examples[i].file);
     bool skipped;
-    const char *error = check(ar, tt_gpu_schedule(ar, f.program, false, true),
-                              f.program, 1, &skipped);
+    const char *error =
+        check(ar, tt_gpu_schedule(ar, p, false, true), p, 1, &skipped);
     if (error || skipped)
-      fail_msg("%s: %s", examples[i].file, error ? error : "skipped");
+      fail_msg("%s: %s", tt_examples[i].file, error ? error : "skipped");
     /* Points of the space, of a CPU as a device and of others. */
     for (uint64_t seed = 2; seed < 4; seed++) {
-      struct tt_schedule *point = tt_random_gpu_point(ar, f.program, seed);
-      error = point ? check(ar, point, f.program, seed, &skipped) : NULL;
+      struct tt_schedule *point = tt_random_gpu_point(ar, p, seed);
+      error = point ? check(ar, point, p, seed, &skipped) : NULL;
       if (error)
-        fail_msg("%s, point %llu: %s", examples[i].file,
+        fail_msg("%s, point %llu: %s", tt_examples[i].file,
                  (unsigned long long)seed, error);
     }
     tt_arena_free(ar);

@@ -1,0 +1,56 @@
+/* Owns the table of examples.  Sources are found by $abs_top_srcdir. */
+#include "config.h"
+
+#include "tests/example_programs.h"
+
+#include <stdlib.h>
+
+#include "ir/passes.h"
+
+const struct example tt_examples[] = {
+    {"argmax.te", {{0}}},
+    {"matmul.te", {{"M", "37"}, {"N", "50"}, {"K", "21"}}},
+    {"matmul_tn.te", {{"M", "33"}, {"N", "70"}, {"K", "21"}}},
+    {"matmul_ep.te", {{"M", "33"}, {"N", "30"}, {"K", "20"}}},
+    {"gemm.te", {{"M", "33"}, {"N", "30"}, {"K", "20"}}},
+    {"dot.te", {{"N", "10000"}}},
+    {"dot.te", {{"N", "70001"}}},
+    {"matmul.te", {{"M", "9"}, {"N", "20"}, {"K", "1024"}}},
+    {"conv2d.te", {{"C", "3"}, {"K", "4"}}},
+    {"winograd.te", {{"C", "3"}, {"K", "4"}}},
+    {"blur.te", {{"H", "30"}, {"W", "40"}}},
+    {"attention.te", {{"H", "2"}, {"L", "16"}, {"S", "16"}}},
+    {"embed.te", {{"V", "100"}}},
+    {"softmax.te", {{0}}},
+    {"layernorm.te", {{0}}},
+    {"maxpool.te", {{0}}},
+    {"avgpool.te", {{0}}},
+    {"avgpool_s8.te", {{0}}},
+    {"depthwise.te", {{0}}},
+    {"conv2d_s8.te", {{0}}},
+    {"conv2d_transpose.te", {{0}}},
+    {"fir_q15.te", {{0}}},
+    {"lstm_cell.te", {{0}}},
+    {"stencil3.te", {{0}}},
+    {"bmm.te", {{0}}},
+};
+const int tt_nexamples = sizeof tt_examples / sizeof *tt_examples;
+
+struct tt_program *
+tt_example_program(struct tt_arena *arena, const struct example *e, bool whole)
+{
+  const char *top = getenv("abs_top_srcdir");
+  struct tt_frontend_options o = {.defines = e->defines};
+  while (!whole && o.ndefines < TT_EXAMPLE_DEFINES &&
+         e->defines[o.ndefines].name)
+    o.ndefines++;
+  const char *path =
+      tt_arena_printf(arena, "%s/examples/%s", top ? top : "..", e->file);
+  struct tt_frontend_result f =
+      tt_compile_file(arena, tt_diags_new(arena), path, &o, false);
+  if (!f.program)
+    return NULL;
+  tt_solve_congruences(f.program);
+  tt_factor_sums(f.program, false);
+  return f.program;
+}

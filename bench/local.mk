@@ -1,8 +1,8 @@
 # Speed, as ratios within one run; not part of `make check`.
 EXTRA_DIST += bench/README.md bench/run bench/table bench/dnnl.c bench/roof.c \
 	bench/peers/setup bench/peers/metaschedule bench/metaschedule \
-	bench/gpu/run bench/gpu/library.py $(bench_works) bench/paper/README.md \
-	bench/paper/run bench/paper/summary bench/paper/plot \
+	bench/gpu/run bench/gpu/library.py bench/gpu/turns.c $(bench_works) \
+	bench/paper/README.md bench/paper/run bench/paper/summary bench/paper/plot \
 	bench/paper/tables.md bench/paper/curves.tsv bench/paper/cost.svg \
 	bench/paper/table.svg bench/paper/transfer.svg $(bench_pretrain)
 bench_works = bench/work/conv_nchw.te bench/work/conv_nhwc.te \
@@ -18,7 +18,7 @@ bench_pretrain = bench/pretrain/collect bench/pretrain/list \
 	bench/pretrain/mttkrp.te bench/pretrain/perceptron.te \
 	bench/pretrain/rmsproduct.te bench/pretrain/rowsum.te \
 	bench/pretrain/turn.te
-EXTRA_PROGRAMS = bench/bench bench/models bench/pretrain/train \
+EXTRA_PROGRAMS += bench/bench bench/models bench/pretrain/train \
 	bench/pretrain/zero
 bench_bench_SOURCES = bench/bench.c
 # make bench/models && bench/models examples/matmul.te HISTORY.db

@@ -24,6 +24,18 @@ tests_hold_lock_SOURCES = tests/hold_lock.c
 tests_hold_lock_CPPFLAGS = $(AM_CPPFLAGS) $(SQLITE_CFLAGS)
 tests_hold_lock_LDADD = $(SQLITE_LIBS)
 
+# Kernels for nvcc, outside of `make check`: see the script.
+EXTRA_PROGRAMS += tests/gpu_kernels
+tests_gpu_kernels_SOURCES = tests/gpu_kernels.c \
+	tests/example_programs.c tests/example_programs.h \
+	tests/random_schedule.c tests/random_schedule.h
+tests_gpu_kernels_LDADD = tests/librandom.a frontend/libfrontend.a \
+	schedule/libschedule.a codegen/libcodegen.a ir/libir.a
+EXTRA_DIST += tests/check-nvcc
+check-nvcc: tests/gpu_kernels
+	$(top_srcdir)/tests/check-nvcc $(CHECK_NVCC_FLAGS) || test $$? -eq 77
+.PHONY: check-nvcc
+
 clean-local: clean-scratch
 clean-scratch:
 	-test ! -d tests/scratch || chmod -R u+rwx tests/scratch

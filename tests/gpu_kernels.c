@@ -1,0 +1,131 @@
+/* Writes kernels in CUDA C for a compiler to judge: of every example, of its
+ * own sizes, under its default schedule and points of the space, and of random
+ * programs under random legal schedules.
+ *
+ *   gpu_kernels FOLDER examples
+ *   gpu_kernels FOLDER random FIRST COUNT
+ *
+ * Several kernels are one file, FOLDER/NAME-N.cu; on standard output there is a
+ * line for each: the file, the number of pairs in it, and what they are.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/codegen.h"
+#include "schedule/schedule.h"
+#include "tests/example_programs.h"
+#include "tests/random_program.h"
+#include "tests/random_schedule.h"
+
+enum { POINTS = 4, BATCH = 25 };
+
+struct file {
+  const char *folder, *name;
+  int number, n; /* of files, and of pairs in this one */
+  struct tt_sb text, what;
+};
+
+static void
+close_file(struct file *f)
+{
+  char path[4096];
+  if (!f->n)
+    return;
+  snprintf(path, sizeof path, "%s/%s-%d.cu", f->folder, f->name, f->number++);
+  FILE *out = fopen(path, "w");
+  if (!out || fputs(tt_sb_str(&f->text), out) < 0 || fclose(out) != 0) {
+    fprintf(stderr, "cannot write %s\n", path);
+    exit(1);
+  }
+  printf("%s %d%s\n", path, f->n, tt_sb_str(&f->what));
+  f->n = 0;
+  tt_sb_clear(&f->text);
+  tt_sb_clear(&f->what);
+}
+
+/* Unless it exceeds a limit of GPUs. */
+static void
+add(struct file *f, struct tt_arena *ar, const struct tt_schedule *s,
+    const char *what)
+{
+  struct tt_nest nest;
+  struct tt_gpu_code code;
+  struct tt_sb text = {0};
+  const char *error = NULL;
+  const char *name = tt_arena_printf(ar, "f%d", f->n);
+  if (s && tt_schedule_lower(ar, s, &nest, &error) &&
+      !tt_codegen_gpu(ar, &nest, TT_CUDA, name, &code, &text)) {
+    if (!f->n)
+      tt_sb_add(&f->text, "#include <cuda_fp16.h>\n#include <cuda_runtime.h>\n"
+                          "#include <math.h>\n#include <stdint.h>\n");
+    /* (Helpers have the same names in all of them.) */
+    tt_sb_printf(&f->text, "namespace %s {\n%s}\n", name, tt_sb_str(&text));
+    tt_sb_printf(&f->what, " %s", what);
+    f->n++;
+  }
+  tt_sb_free(&text);
+}
+
+static void
+add_examples(struct file *f)
+{
+  for (int i = 0; i < tt_nexamples; i++) {
+    const struct example *e = &tt_examples[i];
+    struct tt_arena *ar = tt_arena_new();
+    /* (Some are listed for several sizes.) */
+    bool again = false;
+    for (int j = 0; j < i; j++)
+      again |= strcmp(tt_examples[j].file, e->file) == 0;
+    struct tt_program *p = tt_example_program(ar, e, !again);
+    if (!p)
+      exit(1);
+    f->name = tt_arena_printf(ar, "%s-%d", e->file, i);
+    f->number = 0;
+    add(f, ar, tt_gpu_schedule(ar, p, false, true), "tiles");
+    add(f, ar, tt_gpu_schedule(ar, p, false, false), "plain");
+    for (uint64_t seed = 1; seed <= POINTS; seed++)
+      add(f, ar, tt_random_gpu_point(ar, p, seed),
+          tt_arena_printf(ar, "point%d", (int)seed));
+    close_file(f);
+    tt_arena_free(ar);
+  }
+}
+
+static void
+add_random(struct file *f, uint64_t first, uint64_t count)
+{
+  f->name = "random";
+  f->number = (int)(first / BATCH);
+  for (uint64_t i = first; i < first + count; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    struct tt_program *p = tt_random_program(ar, i);
+    const struct tt_schedule *s =
+        i % 3 ? tt_random_schedule(ar, p, 7 * i + 5, 4 + (int)(i % 30), false)
+              : tt_random_gpu_point(ar, p, i);
+    add(f, ar, s, tt_arena_printf(ar, "%d", (int)i));
+    if (f->n == BATCH)
+      close_file(f);
+    tt_arena_free(ar);
+  }
+  close_file(f);
+}
+
+int
+main(int argc, char **argv)
+{
+  struct file f = {.folder = argc > 1 ? argv[1] : NULL};
+  if (argc == 3 && strcmp(argv[2], "examples") == 0) {
+    add_examples(&f);
+  } else if (argc == 5 && strcmp(argv[2], "random") == 0) {
+    add_random(&f, strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10));
+  } else {
+    fprintf(stderr, "gpu_kernels FOLDER examples|random FIRST COUNT\n");
+    return 2;
+  }
+  tt_sb_free(&f.text);
+  tt_sb_free(&f.what);
+  return 0;
+}

@@ -79,6 +79,8 @@ struct tt_tune_options {
   bool strict_fp;
   bool retune;       /* do not reuse a finished record (which is reused
                         whatever its budget was) but search on from it */
+  bool blind;        /* the first batch is drawn: none of it around the default
+                        schedule */
   bool no_transfer;  /* learn nothing from other programs of the history */
   bool transfer_any; /* nor only from those of this target and compiler */
   struct tt_measure_options measure;

@@ -177,8 +177,8 @@ propose_by_model(struct tt_run *r, int n, int *out)
   free(seeds);
 }
 
-/* Before anything was measured: half of the batch around the default schedule,
- * or three quarters of it as other programs taught; the rest anywhere. */
+/* Before anything was measured: three quarters of the batch as other programs
+ * taught, or half of it around the default schedule; the rest anywhere. */
 static void
 propose_first(struct tt_run *r, int n, int *out)
 {
@@ -187,7 +187,7 @@ propose_first(struct tt_run *r, int n, int *out)
 
   if (r->global != NULL && r->model != NULL)
     propose_by_model(r, n - n / 4, out);
-  else
+  else if (!r->o->blind)
     tt_search_anneal(r->searcher, NULL, 1, tt_run_initial(r), n / 2, out,
                      &error);
   tt_search_random(r->searcher, n - (r->nbatch - before), out);

@@ -350,8 +350,10 @@ live(struct run *r)
   struct tt_tuned tuned;
 
   scratch_seed = r->o.seed;
-  if (strcmp(r->asked.from, "scratch") == 0)
+  if (strcmp(r->asked.from, "scratch") == 0) {
     r->o.space_ops = &scratch;
+    r->o.blind = true;
+  }
   r->o.measure_ops = memo_measure(&r->memo);
   r->o.interrupted = &r->memo.stopped;
   r->o.progress = progress;

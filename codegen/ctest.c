@@ -116,6 +116,14 @@ static const char allocator[] =
     "  if (!p) {\n    fputs(\"out of memory\\n\", stderr);\n    exit(2);\n"
     "  }\n  return p;\n}\n\n";
 
+/* The same for what is timed: in whole lines of a cache, as when it was
+ * tuned. */
+static const char line_allocator[] =
+    "static void *get(size_t n)\n{\n  void *p;\n"
+    "  if (posix_memalign(&p, 64, n ? n : 1) != 0) {\n"
+    "    fputs(\"out of memory\\n\", stderr);\n    exit(2);\n"
+    "  }\n  memset(p, 0, n);\n  return p;\n}\n\n";
+
 static const char *
 random_value(struct tt_arena *arena, const struct tt_tensor *t)
 {
@@ -287,7 +295,8 @@ const char tt_ctest_from_bf16[] =
     "  x.u = (uint32_t)v << 16;\n  return x.f;\n}\n\n";
 
 void
-tt_ctest_tools(struct cprinter *c, const struct tt_program *p, bool memory)
+tt_ctest_tools(struct cprinter *c, const struct tt_program *p, bool memory,
+               bool lines)
 {
   bool random = false;
   for (int i = 0; i < p->ntensors; i++) {
@@ -296,21 +305,23 @@ tt_ctest_tools(struct cprinter *c, const struct tt_program *p, bool memory)
     memory = memory || is_param(t);
   }
   tt_sb_add(&c->body, random ? generator : "");
-  tt_sb_add(&c->body, memory ? allocator : "");
+  if (memory)
+    tt_sb_add(&c->body, lines ? line_allocator : allocator);
 }
 
-/* What both programs begin with, up to the body of main. */
+/* What both programs begin with, up to the body of main; `timing`: the
+ * headers for that, or NULL. */
 static const char *
 open_program(struct cprinter *c, const struct tt_program *p,
              const struct tt_nest *plain, const struct tt_codegen_options *o,
-             const char *headers, struct tt_codegen_options *po)
+             const char *timing, struct tt_codegen_options *po)
 {
   struct tt_code_sizes sizes;
   tt_sb_printf(&c->body,
                "%s#include <math.h>\n#include <stddef.h>\n"
                "#include <stdint.h>\n#include <stdio.h>\n"
                "#include <stdlib.h>\n",
-               headers);
+               timing ? timing : "");
   tt_sb_putc(&c->body, '\n');
   print_prototypes(c->arena, p, o, &c->body);
   tt_sb_putc(&c->body, '\n');
@@ -319,7 +330,7 @@ open_program(struct cprinter *c, const struct tt_program *p,
   if (error)
     return error;
   tt_sb_putc(&c->body, '\n');
-  tt_ctest_tools(c, p, o->workspace == TT_WS_ARG);
+  tt_ctest_tools(c, p, o->workspace == TT_WS_ARG, timing != NULL);
   return NULL;
 }
 
@@ -366,7 +377,7 @@ tt_codegen_test(struct tt_arena *arena, const struct tt_program *p,
                "/* A test of %s against the plain loops: prints one line, "
                "exits with 0 if equal. */\n",
                name);
-  const char *error = open_program(&c, p, plain, o, "", &po);
+  const char *error = open_program(&c, p, plain, o, NULL, &po);
   if (!error) {
     bool arg = o->workspace == TT_WS_ARG;
     if (tt_ctest_has_bf16(p))
@@ -431,7 +442,9 @@ tt_codegen_bench(struct tt_arena *arena, const struct tt_program *p,
                name);
   const char *error =
       open_program(&c, p, plain, o,
-                   "#define _POSIX_C_SOURCE 199309L\n#include <time.h>\n", &po);
+                   "#define _POSIX_C_SOURCE 200112L\n#include <string.h>\n"
+                   "#include <time.h>\n",
+                   &po);
   if (!error) {
     bool arg = o->workspace == TT_WS_ARG;
     tt_sb_add(&c.body, tt_ctest_timer);

@@ -20,8 +20,10 @@ const char *tt_ctest_plain(struct tt_arena *, const struct tt_program *,
                            const struct tt_codegen_options *,
                            struct tt_codegen_options *po,
                            struct tt_code_sizes *, struct tt_sb *out);
-/* The functions that the arrays need; `memory`: there are others, too. */
-void tt_ctest_tools(struct cprinter *, const struct tt_program *, bool memory);
+/* The functions that the arrays need; `memory`: there are others, too; `lines`:
+ * arrays begin with a line of the cache. */
+void tt_ctest_tools(struct cprinter *, const struct tt_program *, bool memory,
+                    bool lines);
 /* Declare and fill the arrays; free them. */
 void tt_ctest_arrays(struct cprinter *, const struct tt_program *);
 void tt_ctest_free(struct cprinter *, const struct tt_program *);

@@ -519,7 +519,7 @@ open_program(struct host *h, const struct tt_nest *plain, const char *file,
   if (error)
     return error;
   tt_sb_putc(&c->body, '\n');
-  tt_ctest_tools(c, h->program, true);
+  tt_ctest_tools(c, h->program, true, false);
   if (!bench && tt_ctest_has_bf16(h->program))
     tt_sb_add(&c->body, tt_ctest_from_bf16);
   if (bench)

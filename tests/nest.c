@@ -67,10 +67,14 @@ check_seed(struct fix *f, uint64_t seed)
     }
     assert_outputs(f, want, got);
     tt_values_free(got);
-    cases[n++] = (struct exec_case){&f->nest, o, want, want};
+    cases[n++] = (struct exec_case){
+        .nest = &f->nest, .options = o, .in = want, .want = want};
   }
-  cases[n++] = (struct exec_case){
-      &f->nest, {.c99 = true, .workspace = TT_WS_ARG}, want, want};
+  cases[n++] =
+      (struct exec_case){.nest = &f->nest,
+                         .options = {.c99 = true, .workspace = TT_WS_ARG},
+                         .in = want,
+                         .want = want};
   int failed;
   error = exec_c(f->ar, n, cases, 0, &failed);
   if (error)

@@ -302,6 +302,65 @@ test_search_by_odd_scores(void **state)
   }
 }
 
+/* Tells two kinds apart, the values of knob 6, and values of knob 0. */
+static bool
+kind_predict(struct tt_cost_model *m, int n, int width, const float *rows,
+             float *scores, const char **error)
+{
+  (void)m, (void)error;
+  for (int i = 0; i < n; i++)
+    scores[i] = rows[i * width] - 100 * rows[i * width + 6];
+  return true;
+}
+
+/* One batch of 24 by those scores. */
+static void
+batch_by_kind(double scouts, int out[24 * KNOBS])
+{
+  static const struct tt_cost_ops ops = {"kind", NULL, kind_predict, NULL};
+  struct tt_cost_model model = {&ops};
+  struct tt_search_params params = tt_search_defaults;
+  struct tt_search_space space = synthetic();
+  const char *error = NULL;
+  int seed[KNOBS] = {0};
+
+  params.epsilon = params.alpha = 0;
+  params.scouts = scouts;
+  struct tt_searcher *s = tt_searcher_new(&space, &params, 1);
+  assert_int_equal(tt_search_anneal(s, &model, 1, seed, 24, out, &error), 24);
+  tt_searcher_free(s);
+}
+
+static void
+test_batch_has_one_of_equal_scores(void **state)
+{
+  int out[24 * KNOBS];
+  bool seen[2][12] = {{false}};
+
+  (void)state;
+  batch_by_kind(0, out);
+  for (int i = 0; i < 24; i++) {
+    bool *one = &seen[out[i * KNOBS + 6]][out[i * KNOBS]];
+    assert_false(*one); /* there are 24 scores */
+    *one = true;
+  }
+}
+
+static void
+test_scouts_are_the_best_of_their_kind(void **state)
+{
+  int out[24 * KNOBS], others = 0;
+
+  (void)state;
+  batch_by_kind(1, out);
+  for (int i = 0; i < 24; i++)
+    if (out[i * KNOBS + 6] == 1) {
+      others++;
+      assert_true(out[i * KNOBS] >= 8); /* 32 draws of 12 values */
+    }
+  assert_in_range(others, 6, 18); /* of 24, each with even chances */
+}
+
 static bool
 rare(void *ctx, const int *c, float *row)
 {
@@ -386,6 +445,8 @@ main(void)
       cmocka_unit_test(test_search_is_a_function_of_its_seed),
       cmocka_unit_test(test_search_exhausts_a_space),
       cmocka_unit_test(test_search_by_odd_scores),
+      cmocka_unit_test(test_batch_has_one_of_equal_scores),
+      cmocka_unit_test(test_scouts_are_the_best_of_their_kind),
       cmocka_unit_test(test_search_finds_the_one_legal),
       cmocka_unit_test(test_search_asks_whether_it_is_news),
       cmocka_unit_test(test_search_without_knobs),

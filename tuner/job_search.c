@@ -207,6 +207,8 @@ search_params(const struct tt_options *o)
   struct tt_search_params p = tt_search_defaults;
   if (o->epsilon != TT_NOT_GIVEN)
     p.epsilon = o->epsilon;
+  if (o->scouts != TT_NOT_GIVEN)
+    p.scouts = o->scouts;
   if (o->lambda != TT_NOT_GIVEN)
     p.lambda = (int)o->lambda;
   if (o->alpha != TT_NOT_GIVEN)

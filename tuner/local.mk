@@ -30,7 +30,7 @@ tuner_libtuner_a_SOURCES = \
 	tuner/reference.c tuner/reference.h tuner/tolerance.c tuner/tolerance.h \
 	tuner/context.c tuner/context.h tuner/features.c tuner/features.h \
 	tuner/feature_parts.h tuner/feature_tree.c \
-	tuner/search.c tuner/search.h tuner/search_ga.c tuner/search_parts.h \
+	tuner/search.c tuner/search.h tuner/search_ga.c tuner/search_pick.c tuner/search_parts.h \
 	tuner/search_set.c tuner/search_set.h \
 	tuner/experience.c tuner/experience.h \
 	tuner/trials.c tuner/trials.h tuner/recorder.c tuner/recorder.h \

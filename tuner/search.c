@@ -31,6 +31,7 @@ const struct tt_search_params tt_search_defaults = {
     .patience = 50,
     .evaluations = 512,
     .epsilon = 0.05,
+    .scouts = 0.25,
     .lambda = 3,
     .alpha = 0.3,
 };
@@ -298,7 +299,7 @@ tt_search_score(struct tt_searcher *s, struct tt_cost_model *m, int n,
   for (int i = 0; i < n; i++) {
     struct tt_seen *e = &s->seen.entries[s->pending[i]];
     e->score = isfinite(s->scores[i]) ? s->scores[i] : -1e30f;
-    if (!e->taken && top_add(top, e->score))
+    if (top != NULL && !e->taken && top_add(top, e->score))
       *better = true;
   }
   s->evaluations += n;
@@ -405,117 +406,7 @@ anneal(struct tt_searcher *s, struct tt_cost_model *m, int nseeds,
   return true;
 }
 
-/* ---- picking a batch --------------------------------------------------- */
-
-static int
-by_score(const void *a, const void *b, void *ctx)
-{
-  const struct tt_searcher *s = ctx;
-  int x = *(const int *)a, y = *(const int *)b;
-  float fx = s->seen.entries[x].score, fy = s->seen.entries[y].score;
-
-  return fx > fy ? -1 : fx < fy ? 1 : (x > y) - (x < y);
-}
-
-/* The open entries scored in this round, best first, at most `max`; the
- * caller frees *out. */
-static int
-candidates(struct tt_searcher *s, int max, int **out)
-{
-  TT_VEC(int) v = {0};
-
-  for (int i = 0; i < s->seen.n; i++) {
-    const struct tt_seen *e = &s->seen.entries[i];
-    if (e->epoch == s->epoch && !e->taken && !e->illegal)
-      TT_PUSH(v, i);
-  }
-  if (v.n > 0)
-    qsort_r(v.items, (size_t)v.n, sizeof *v.items, by_score, s);
-  *out = v.items;
-  return v.n < max ? v.n : max;
-}
-
-/* Which values of each knob the batch has already. */
-struct cover {
-  bool *has; /* all knobs in a row */
-  int *at;   /* where each knob begins */
-};
-
-static double
-news(const struct tt_searcher *s, const struct cover *c, int entry)
-{
-  const int *config = tt_seen_config(&s->seen, entry);
-  int n = 0;
-
-  for (int k = 0; k < s->space.nknobs; k++)
-    n += !c->has[c->at[k] + config[k]];
-  return (double)n / (s->space.nknobs > 0 ? s->space.nknobs : 1);
-}
-
-static void
-cover_add(const struct tt_searcher *s, struct cover *c, int entry)
-{
-  const int *config = tt_seen_config(&s->seen, entry);
-
-  for (int k = 0; k < s->space.nknobs; k++)
-    c->has[c->at[k] + config[k]] = true;
-}
-
-/* Maximize greedily the sum of scores (from 0 to 1 over the candidates) and
- * alpha times the share of values that are new: equation 3. */
-static int
-pick_diverse(struct tt_searcher *s, struct cover *c, int ncand, int *cand,
-             int n, int *out)
-{
-  float hi = ncand > 0 ? s->seen.entries[cand[0]].score : 0;
-  float lo = ncand > 0 ? s->seen.entries[cand[ncand - 1]].score : 0;
-  float range = hi > lo ? hi - lo : 1;
-  int got = 0, best;
-
-  while (got < n) {
-    double most = -1, value;
-    best = -1;
-    for (int i = 0; i < ncand; i++) {
-      if (cand[i] < 0)
-        continue;
-      value = (double)((s->seen.entries[cand[i]].score - lo) / range) +
-              s->params.alpha * news(s, c, cand[i]);
-      if (value > most) {
-        most = value;
-        best = i;
-      }
-    }
-    if (best < 0)
-      break;
-    if (tt_search_take(s, cand[best], out + (long)got * s->space.nknobs)) {
-      cover_add(s, c, cand[best]);
-      got++;
-    }
-    cand[best] = -1;
-  }
-  return got;
-}
-
-static int
-pick(struct tt_searcher *s, int n, int *out)
-{
-  struct cover c;
-  int *cand, ncand, got, total = 0;
-
-  c.at = tt_xmalloc(((size_t)s->space.nknobs + 1) * sizeof *c.at);
-  for (int k = 0; k < s->space.nknobs; k++) {
-    c.at[k] = total;
-    total += s->space.sizes[k];
-  }
-  c.has = tt_xmalloc((size_t)total + 1);
-  memset(c.has, 0, (size_t)total + 1);
-  ncand = candidates(s, n * s->params.lambda, &cand);
-  got = pick_diverse(s, &c, ncand, cand, n, out);
-  free(cand);
-  free(c.has);
-  free(c.at);
-  return got;
-}
+/* ---- a batch ----------------------------------------------------------- */
 
 /* A search of hours sees more than memory should hold: keep what was taken
  * and where the chains are.  What was illegal may be looked at again. */
@@ -571,7 +462,9 @@ tt_search_propose(struct tt_searcher *s, struct tt_cost_model *m,
     free(top.scores);
     if (!ok)
       return -1;
-    got = pick(s, n - random, out);
+    got = tt_search_pick(s, m, n - random, out, error);
+    if (got < 0)
+      return -1;
   }
   return got + tt_search_random(s, n - got, out + (long)got * s->space.nknobs);
 }

@@ -26,8 +26,10 @@ struct tt_search_params {
   int evaluations; /* rows scored for each configuration that is wanted, at
                       most */
   double epsilon;  /* share of random configurations */
-  int lambda;      /* candidates for each configuration picked */
-  double alpha;    /* weight of diversity against the score */
+  double scouts; /* share of those that are the best of a kind drawn at random,
+                    of all that a model proposes */
+  int lambda;    /* candidates for each configuration picked */
+  double alpha;  /* weight of diversity against the score */
 };
 extern const struct tt_search_params tt_search_defaults;
 

@@ -46,7 +46,8 @@ bool tt_search_take(struct tt_searcher *, int entry, int *out);
 /* Put the entry in line for a score, at *n of at most `chains`, unless it has
  * one of this round or is illegal. */
 void tt_search_enqueue(struct tt_searcher *, int entry, int *n);
-/* Score what is in line.  *better: a new one is among the best. */
+/* Score what is in line.  *better: a new one is among the best (`top`, NULL:
+ * of no interest). */
 bool tt_search_score(struct tt_searcher *, struct tt_cost_model *, int n,
                      struct tt_top *, bool *better, const char **error);
 /* The entry's score of this round; -infinity: it is illegal. */
@@ -62,5 +63,10 @@ typedef bool tt_search_round(struct tt_searcher *, struct tt_cost_model *,
 int tt_search_propose(struct tt_searcher *, struct tt_cost_model *,
                       tt_search_round *, int nseeds, const int *seeds, int n,
                       int *out, const char **error);
+
+/* Up to n of what was scored in this round, and scouts, written to out; how
+ * many, -1: *error. */
+int tt_search_pick(struct tt_searcher *, struct tt_cost_model *, int n,
+                   int *out, const char **error);
 
 #endif

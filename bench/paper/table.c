@@ -170,6 +170,7 @@ open_searcher(struct search *s, const struct tt_tune_options *o, int **sizes,
   in.ordered = *ordered;
   params.chains = s->sample->trials.n; /* room for a row of each */
   params.epsilon = 0;                  /* random ones come from the sample */
+  params.scouts = 0;
   s->searcher = tt_searcher_new(&in, &params, o->seed);
   for (int i = 0; i < s->sample->trials.n; i++)
     tt_seen_find(&s->searcher->seen, s->sample->trials.items[i].config);

@@ -280,8 +280,13 @@ print_usage(const struct host *h, struct tt_sb *out)
                  " * Call %s_prepare once with the weights; `prepared` has\n"
                  " * %s_PREPARED_BYTES bytes.\n",
                  h->name, h->upper);
-  if (!cl)
+  if (!cl) {
+    tt_sb_printf(out,
+                 " * All of it is aligned to 16 bytes, as cudaMalloc gives it; "
+                 "else nothing\n"
+                 " * runs and cudaErrorMisalignedAddress is returned.\n");
     return;
+  }
   tt_sb_printf(
       out,
       " * Kernels run one after the other, in the order of their numbers; "

@@ -507,6 +507,32 @@ print_cuda_kernel_launch(struct file *f, const struct tt_gpu_launch *l)
   tt_sb_free(&args);
 }
 
+static void
+or_address(struct file *f, const char *address, const char *pointer)
+{
+  tt_c_line(&f->c, "  %s |= (uintptr_t)%s;", address, pointer);
+}
+
+/* What the kernels assume of their pointers: vectors of 16 bytes. */
+static void
+print_cuda_check(struct file *f, bool prepare)
+{
+  const struct tt_program *p = f->nest->program;
+  const char *address = tt_names_bind(f->c.names, NULL, "address");
+  tt_c_line(&f->c, "  uintptr_t %s = 0;", address);
+  for (int i = 0; i < p->ntensors; i++) {
+    enum tt_role role = p->tensors[i]->role;
+    if (prepare ? role == TT_WEIGHT : role == TT_INPUT || role == TT_OUTPUT)
+      or_address(f, address, tt_names_of(f->c.names, p->tensors[i]));
+  }
+  if (tt_has_weights(p))
+    or_address(f, address, "prepared");
+  if (!prepare)
+    or_address(f, address, "workspace");
+  tt_c_line(&f->c, "  if (%s %% 16 != 0)", address);
+  tt_c_line(&f->c, "    return cudaErrorMisalignedAddress;");
+}
+
 /* A function that launches all kernels of NAME or of NAME_prepare. */
 static void
 print_cuda_launch(struct file *f, bool prepare)
@@ -519,11 +545,10 @@ print_cuda_launch(struct file *f, bool prepare)
   tt_c_line(c, "%s_%s(%scudaStream_t stream)", c->name,
             prepare ? "prepare" : "launch", params);
   tt_c_line(c, "{");
+  print_cuda_check(f, prepare);
   for (int i = 0; i < f->launches.n; i++)
     if (f->launches.items[i].prepare == prepare)
       print_cuda_kernel_launch(f, &f->launches.items[i]);
-  if (!prepare && f->memory.workspace_bytes == 0)
-    tt_c_line(c, "  (void)workspace;");
   tt_c_line(c, "  return cudaGetLastError();");
   tt_c_line(c, "}");
   tt_names_release(c->names, mark);

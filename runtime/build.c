@@ -179,6 +179,22 @@ failure(const struct tt_process *p)
   return tt_format("the compiler failed: %s", how);
 }
 
+/* The first line of what it says, and that of its release, where it has one of
+ * its own, as nvcc does. */
+static char *
+version_of(const char *text)
+{
+  char *first = copy_line(text);
+  const char *release = strstr(text, ", release ");
+  if (!release || release < text + strlen(first))
+    return first;
+  char *line = copy_line(release + strlen(", "));
+  char *both = tt_format("%s, %s", first, line);
+  free(first);
+  free(line);
+  return both;
+}
+
 char *
 tt_compiler_version(const char *cc, char **error)
 {
@@ -186,7 +202,7 @@ tt_compiler_version(const char *cc, char **error)
   struct tt_process *p = ask(cc, "", extra, error);
   char *version = NULL;
   if (p && succeeded(p) && p->out.len) {
-    version = copy_line(tt_sb_str(&p->out));
+    version = version_of(tt_sb_str(&p->out));
   } else if (p) {
     char *why = failure(p);
     *error = tt_format("'%s --version' fails: %s", cc, why);

@@ -11,7 +11,12 @@
 typedef int cudaError_t;
 typedef void *cudaStream_t;
 typedef double cudaEvent_t;
-enum { cudaSuccess, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+enum {
+  cudaSuccess,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaErrorMisalignedAddress = 716
+};
 
 struct dim3 {
   int x, y, z;

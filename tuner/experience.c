@@ -69,6 +69,7 @@ select_groups(struct loader *l, const char **error)
       " FROM records r JOIN programs p ON p.id = r.program"
       " JOIN targets t ON t.id = r.target JOIN sources s ON s.hash = p.hash"
       " WHERE r.outcome <> 'cancelled'"
+      " AND (t.options LIKE 'language=%') = (?4 LIKE 'language=%')"
       " AND (?5 OR (t.target = ?2 AND t.compiler = ?3 AND " PLAIN(
           "t.options") " = " PLAIN("?4") "))"
                                          " AND NOT (p.hash = ?1 AND t.target = "

@@ -171,6 +171,7 @@ workload(const struct tt_job *job)
             tt_arena_printf(job->arena, "language=%s strict-fp=%d%s",
                             language == TT_LANGUAGE_CUDA ? "cuda" : "opencl",
                             o->strict_fp, target_words(job)),
+        .source = job->front.source,
     };
     tt_sb_free(&sb);
     return g;

@@ -2,15 +2,18 @@
  *
  * A device that is a CPU runs the threads of a block in turns, with vectors of
  * its own: there a thread computes a register tile of rows and vectors, as a
- * core does in space.c, and blocks are tiles side by side.  On other devices
- * blocks compute tiles as in gpu_tiles.c, whose sizes are the knobs.  All other
- * stages are scheduled as gpu_default.c does.
+ * core does in space.c, and blocks are tiles side by side; axes that no tile
+ * divides are rounded up, where all that is read along them can be laid out
+ * anew with room for the rest.  On other devices blocks compute tiles as in
+ * gpu_tiles.c, whose sizes are the knobs.  All other stages are scheduled as
+ * gpu_default.c does.
  *
  * No rule knows an operator by name; what exceeds a limit of the device is no
  * schedule, before anything is built.
  */
 #include "config.h"
 
+#include "ir/passes.h"
 #include "schedule/analysis.h"
 #include "schedule/state.h"
 
@@ -27,7 +30,9 @@ enum {
   MOST_PARTS = 16,     /* of a reduction, and least steps of one */
   LEAST_PART = 32,
   LEAST_VECTOR = 4,
-  MOST_ROWS = 16, /* of a tile, and vectors */
+  ROWS = 8, /* of a tile, and vectors, by default */
+  VECTORS = 2,
+  MOST_ROWS = 16,
   MOST_VECTORS = 8
 };
 
@@ -39,6 +44,7 @@ struct rule {
   int k_rvthreads, k_cvthreads, k_rrun, k_crun, k_rthreads, k_cthreads, k_steps;
   int k_splitk, k_share[2];
   int nvec, vec[MAX_AXES], nrow, row[MAX_AXES];
+  unsigned pads; /* axes that can be rounded up, a bit each */
   int noperands;
   const struct tt_tensor *operand[MAX_OPERANDS];
   struct tt_access access[MAX_OPERANDS];
@@ -119,14 +125,43 @@ lanes_of(const struct rules *r, const struct tt_stage *st)
   return !r->target.gpu.vectors || lanes < 2 ? 0 : lanes > 16 ? 16 : lanes;
 }
 
-/* Lanes of vectors along an axis: they divide it, since what stands over would
- * be shared out among threads that wait for each other; 0: none. */
-static int
-lanes_along(const struct rules *r, const struct tt_stage *st, int axis)
+static bool
+is_inside(const struct tt_expr *load)
 {
-  int lanes = lanes_of(r, st);
+  for (int d = 0; d < load->nargs; d++) {
+    struct tt_interval in = tt_bounds(load->args[d], NULL);
+    if (!in.ok || in.lo < 0 || in.hi >= load->tensor->dims[d])
+      return false;
+  }
+  return true;
+}
+
+/* The spatial axes along which everything that is read can be laid out. */
+static unsigned
+padded_axes(const struct tt_stage *st, const struct tt_access *acc, int nacc)
+{
+  unsigned axes = st->where || nacc > MAX_OPERANDS ? 0 : ~0u;
+  for (int i = 0; i < nacc; i++)
+    for (int a = 0; a < st->nspatial; a++)
+      if (acc[i].stride[a] != 0 &&
+          (acc[i].several || !acc[i].affine ||
+           acc[i].tensor->role == TT_CONST || !is_inside(acc[i].load)))
+        axes &= ~(1u << a);
+  return axes;
+}
+
+/* Lanes of vectors along an axis: they divide it, since what stands over would
+ * be shared out among threads that wait for each other, unless it can be
+ * rounded up; 0: none. */
+static int
+lanes_along(const struct rules *r, const struct rule *rule,
+            const struct tt_stage *st, int axis)
+{
+  int all = lanes_of(r, st), lanes = all;
   while (lanes > 1 && extent_of(st, axis) % lanes)
     lanes /= 2;
+  if (lanes < all && extent_of(st, axis) > all && rule->pads >> axis & 1)
+    return all;
   return lanes >= LEAST_VECTOR || extent_of(st, axis) == lanes ? lanes : 0;
 }
 
@@ -143,13 +178,14 @@ reuse_along(int axis, const struct tt_access *acc, int nacc)
 /* Along an axis of vectors reads are the same, side by side, or could be once
  * the operand is laid out anew: what is read once alone is not worth it. */
 static bool
-is_vector_axis(const struct rules *r, const struct tt_stage *st, int axis,
-               const struct tt_access *acc, int nacc)
+is_vector_axis(const struct rules *r, const struct rule *rule,
+               const struct tt_stage *st, int axis, const struct tt_access *acc,
+               int nacc)
 {
   int64_t points = 1;
   for (int a = 0; a < st->nspatial; a++)
     points *= st->spatial[a]->extent;
-  if (lanes_along(r, st, axis) < 2 ||
+  if (lanes_along(r, rule, st, axis) < 2 ||
       !tt_vectorizes(r->arena, st, st->value, st->where, axis, true))
     return false;
   for (int i = 0; i < nacc; i++) {
@@ -221,6 +257,42 @@ add_divisors(int64_t n, int64_t most, int64_t *out, int k)
   return k;
 }
 
+/* The same of an axis in so many at a time; where few divide it and it can be
+ * rounded up, powers of two as well. */
+static int
+add_factors(const struct rule *rule, const struct tt_stage *st, int axis,
+            int64_t lanes, int64_t most, int64_t *out, int k)
+{
+  int64_t n = extent_of(st, axis), fits = 1;
+  for (int64_t d = 1; d <= most && d * lanes <= n; d++)
+    fits = n % (d * lanes) == 0 ? d : fits;
+  if (n % lanes == 0)
+    k = add_divisors(n / lanes, most, out, k);
+  if (fits < most / 2 && n > most * lanes && rule->pads >> axis & 1)
+    k = add_divisors(most, most, out, k);
+  return k;
+}
+
+/* That factor of an axis, in so many at a time, which is nearest to the one
+ * preferred: where none of at least half of it divides it, the next one that
+ * does. */
+static int64_t
+legal_factor(const struct rule *rule, const struct tt_stage *st, int axis,
+             int64_t lanes, int64_t preferred, int64_t most)
+{
+  int64_t n = extent_of(st, axis), d = preferred;
+  while (d > 1 && n % (d * lanes))
+    d--;
+  if (2 * d >= preferred)
+    return d;
+  if (rule->pads >> axis & 1)
+    return preferred;
+  for (int64_t more = preferred + 1; more <= most; more++)
+    if (n % (more * lanes) == 0)
+      return more;
+  return d;
+}
+
 static int64_t
 longest_reduction(const struct tt_stage *st)
 {
@@ -239,15 +311,22 @@ add_knobs(struct rules *r, struct rule *rule, int stage)
   int64_t mr[MOST_ROWS + 1], nr[MOST_VECTORS + 1];
   int nmr = 0, nnr = 0;
   for (int i = 0; i < rule->nrow; i++)
-    nmr = add_divisors(extent_of(st, rule->row[i]), MOST_ROWS, mr, nmr);
+    nmr = add_factors(rule, st, rule->row[i], 1, MOST_ROWS, mr, nmr);
   for (int i = 0; i < rule->nvec; i++)
-    nnr = add_divisors(extent_of(st, rule->vec[i]) /
-                           lanes_along(r, st, rule->vec[i]),
-                       MOST_VECTORS, nr, nnr);
+    nnr = add_factors(rule, st, rule->vec[i],
+                      lanes_along(r, rule, st, rule->vec[i]), MOST_VECTORS, nr,
+                      nnr);
   rule->k_vec = add_choice(r, stage, "vec", rule->nvec, 0);
   rule->k_row = add_choice(r, stage, "row", rule->nrow, 0);
-  rule->k_mr = add_knob(r, stage, "mr", TT_KNOB_FACTOR, nmr, mr, 8);
-  rule->k_nr = add_knob(r, stage, "nr", TT_KNOB_FACTOR, nnr, nr, 2);
+  int u = rule->nrow && rule->row[0] == rule->vec[0]; /* see choose() */
+  int64_t rows = u < rule->nrow
+                     ? legal_factor(rule, st, rule->row[u], 1, ROWS, MOST_ROWS)
+                     : 1;
+  int64_t vectors = legal_factor(rule, st, rule->vec[0],
+                                 lanes_along(r, rule, st, rule->vec[0]),
+                                 VECTORS, MOST_VECTORS);
+  rule->k_mr = add_knob(r, stage, "mr", TT_KNOB_FACTOR, nmr, mr, rows);
+  rule->k_nr = add_knob(r, stage, "nr", TT_KNOB_FACTOR, nnr, nr, vectors);
   rule->k_threads =
       add_knob(r, stage, "threads", TT_KNOB_FACTOR, 6, threads, 4);
   rule->k_fast = add_choice(r, stage, "fast", rule->nrow ? 2 : 1, 1);
@@ -323,11 +402,12 @@ derive(struct rules *r, int stage, double share)
   if (!lanes_of(r, st) || !r->target.gpu.cpu)
     return;
   int nacc = tt_accesses(r->arena, st, st->value, acc);
+  rule->pads = padded_axes(st, acc, nacc);
   /* First those that are whole vectors. */
   for (int whole = 1; whole >= 0; whole--)
     for (int a = st->nspatial - 1; a >= 0; a--)
-      if ((lanes_along(r, st, a) == lanes_of(r, st)) == whole &&
-          is_vector_axis(r, st, a, acc, nacc))
+      if ((lanes_along(r, rule, st, a) == lanes_of(r, st)) == whole &&
+          is_vector_axis(r, rule, st, a, acc, nacc))
         insert(rule->vec, &rule->nvec, a, st, false);
   for (int a = st->nspatial - 1; a >= 0; a--)
     if (reuse_along(a, acc, nacc) && extent_of(st, a) > 1)
@@ -370,6 +450,7 @@ struct tile {
   int64_t nr, mr, ku;
   int fast, slow; /* loops of blocks, -1: none */
   int vr, ur, k, kr, thread;
+  unsigned padded; /* axes that are rounded up, a bit each */
 };
 
 static bool
@@ -384,10 +465,14 @@ choose(const struct rules *r, const int *config, const struct rule *rule,
     t->u = rule->row[i];
   if (t->u == t->v)
     t->u = -1;
-  t->lanes = lanes_along(r, st, t->v);
+  t->lanes = lanes_along(r, rule, st, t->v);
   t->nr = t->lanes * value_of(r, config, rule->k_nr, 1);
   t->mr = t->u < 0 ? 1 : value_of(r, config, rule->k_mr, 1);
-  if (extent_of(st, t->v) % t->nr || (t->u >= 0 && extent_of(st, t->u) % t->mr))
+  if (extent_of(st, t->v) % t->nr)
+    t->padded |= 1u << t->v;
+  if (t->u >= 0 && extent_of(st, t->u) % t->mr)
+    t->padded |= 1u << t->u;
+  if (t->padded & ~rule->pads)
     return false;
   t->ku = value_of(r, config, rule->k_ku, 1);
   int64_t vectors = t->nr / t->lanes;
@@ -395,45 +480,60 @@ choose(const struct rules *r, const int *config, const struct rule *rule,
 }
 
 static int
-split(struct tt_schedule *s, int stage, int loop, int64_t factor,
+split(struct tt_schedule *s, int stage, int loop, int64_t factor, bool pad,
       const char *suffix, int *outer)
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
   const char *name =
       tt_arena_printf(s->arena, "%s%s", ss->loops[loop].name, suffix);
-  int inner = tt_split(s, stage, loop, factor, name, TT_TAIL_PEEL);
+  int inner =
+      tt_split(s, stage, loop, factor, name, pad ? TT_TAIL_PAD : TT_TAIL_PEEL);
   if (inner >= 0)
     *outer = ss->loops[inner].other;
   return inner;
 }
 
+/* A thread for each of some tiles side by side; at least two, since a block
+ * without threads would be shared out among many. */
+static bool
+split_threads(struct tt_schedule *s, int stage, const struct rule *rule,
+              int64_t threads, int axis, struct tile *t)
+{
+  int64_t n = s->stages[stage].loops[t->fast].extent, part = 0;
+  for (int64_t d = 2; d <= n && d <= MAX_THREADS; d++)
+    if (n % d == 0 && (d <= threads || !part))
+      part = d;
+  if ((part == 0 || part > threads) && n > 1 && rule->pads >> axis & 1) {
+    part = threads < 2 ? 2 : min64(threads, n);
+    t->padded |= n % part ? 1u << axis : 0;
+  }
+  if (!part)
+    return false;
+  t->thread = split(s, stage, t->fast, part, n % part, "_t", &t->fast);
+  return t->thread >= 0;
+}
+
 /* Splits the axes of the tile, and threads off the blocks. */
 static bool
-split_axes(struct tt_schedule *s, int stage, int64_t threads, bool rows_fast,
-           struct tile *t)
+split_axes(struct tt_schedule *s, int stage, const struct rule *rule,
+           int64_t threads, bool rows_fast, struct tile *t)
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
   const struct tt_stage *st = ss->stage;
   int v, u = -1;
-  t->vr = split(s, stage, t->v, t->nr, "_v", &v);
-  if (t->vr < 0 ||
-      (t->u >= 0 && (t->ur = split(s, stage, t->u, t->mr, "_r", &u)) < 0))
+  t->vr = split(s, stage, t->v, t->nr, t->padded >> t->v & 1, "_v", &v);
+  if (t->vr < 0)
+    return false;
+  if (t->u >= 0)
+    t->ur = split(s, stage, t->u, t->mr, t->padded >> t->u & 1, "_r", &u);
+  if (t->u >= 0 && t->ur < 0)
     return false;
   t->fast = u >= 0 && (rows_fast || ss->loops[v].extent < 2) &&
                     ss->loops[u].extent > 1
                 ? u
                 : v;
   t->slow = t->fast == u ? v : u;
-  /* A thread for each of some tiles side by side; at least two, since a block
-   * without threads would be shared out among many. */
-  int64_t n = ss->loops[t->fast].extent, part = 0;
-  for (int64_t d = 2; d <= n && d <= MAX_THREADS; d++)
-    if (n % d == 0 && (d <= threads || !part))
-      part = d;
-  if (!part)
-    return false;
-  t->thread = split(s, stage, t->fast, part, "_t", &t->fast);
-  if (t->thread < 0)
+  if (!split_threads(s, stage, rule, threads, t->fast == u ? t->u : t->v, t))
     return false;
   for (int a = st->nspatial; a < st->nspatial + st->nreduce; a++)
     if (t->k < 0 || extent_of(st, a) > extent_of(st, t->k))
@@ -441,7 +541,7 @@ split_axes(struct tt_schedule *s, int stage, int64_t threads, bool rows_fast,
   if (t->k >= 0 && t->ku > 1) {
     if (extent_of(st, t->k) % t->ku)
       return false;
-    t->kr = split(s, stage, t->k, t->ku, "_u", &t->k);
+    t->kr = split(s, stage, t->k, t->ku, false, "_u", &t->k);
     return t->kr >= 0;
   }
   return true;
@@ -501,6 +601,16 @@ order_loops(struct tt_schedule *s, int stage, const struct tile *t, int *order,
   return *rest > -2;
 }
 
+/* Is it read along an axis that is rounded up? */
+static bool
+runs_over(const struct tt_access *a, const struct tile *t)
+{
+  for (int i = 0; i < TT_MAX_DIMS; i++)
+    if ((t->padded >> i & 1) && a->stride[i] != 0)
+      return true;
+  return false;
+}
+
 static bool
 lay_out(const struct rules *r, const int *config, const struct rule *rule,
         struct tt_schedule *s, int stage, const struct tile *t,
@@ -517,7 +627,8 @@ lay_out(const struct rules *r, const int *config, const struct rule *rule,
         return false;
       continue;
     }
-    if (value_of(r, config, rule->k_pack[i], 0) &&
+    if ((value_of(r, config, rule->k_pack[i], 0) ||
+         runs_over(&rule->access[i], t)) &&
         !tt_pack_operand(s, stage, x, order, n, inner, true, t->lanes))
       return false;
   }
@@ -534,7 +645,8 @@ apply_tiled(const struct rules *r, const int *config, const struct rule *rule,
     return false;
   int64_t threads = value_of(r, config, rule->k_threads, 4);
   bool rows_fast = value_of(r, config, rule->k_fast, 1);
-  if (!split_axes(s, stage, min64(threads, MAX_THREADS), rows_fast, &t) ||
+  threads = min64(threads, MAX_THREADS);
+  if (!split_axes(s, stage, rule, threads, rows_fast, &t) ||
       !order_loops(s, stage, &t, order, &n, &rest))
     return false;
   return (rest < 0 || tt_bind(s, stage, rest, TT_BLOCK_Z)) &&

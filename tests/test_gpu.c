@@ -244,12 +244,11 @@ virtual_threads_run_innermost(void **state)
   tt_arena_free(ar);
 }
 
-/* Under the default schedule, which is to share something out. */
+/* A schedule that has something in it keeps the results. */
 static void
-check_default(struct tt_arena *ar, const struct tt_program *p,
-              const char *primitive)
+check_schedule(struct tt_arena *ar, const struct tt_program *p,
+               struct tt_schedule *s, const char *primitive)
 {
-  struct tt_schedule *s = tt_gpu_schedule(ar, p, false, true);
   struct tt_nest nest;
   struct tt_sb text = {0};
   const char *error = NULL;
@@ -271,6 +270,14 @@ check_default(struct tt_arena *ar, const struct tt_program *p,
   tt_sb_free(&text);
   tt_values_free(want);
   tt_values_free(got);
+}
+
+/* Under the default schedule, which is to share something out. */
+static void
+check_default(struct tt_arena *ar, const struct tt_program *p,
+              const char *primitive)
+{
+  check_schedule(ar, p, tt_gpu_schedule(ar, p, false, true), primitive);
 }
 
 static void
@@ -375,6 +382,86 @@ blocks_fill_their_own_memory(void **state)
   tt_arena_free(ar);
 }
 
+static const struct tt_target_model a_cpu = {.registers = 32,
+                                             .gpu = {.cpu = true,
+                                                     .vectors = true,
+                                                     .lanes = 16,
+                                                     .units = 2,
+                                                     .threads = 256,
+                                                     .items = {256, 256, 64},
+                                                     .shared = 16384,
+                                                     .registers = 255}};
+
+/* What no tile divides is rounded up on such a device, where it can be. */
+static void
+prime_extents_have_tiles(void **state)
+{
+  (void)state;
+  static const int64_t sizes[][3] = {{37, 41, 13}, {64, 67, 8}, {31, 64, 5}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    struct tt_program *p =
+        tt_matmul_program(ar, sizes[i][0], sizes[i][1], sizes[i][2]);
+    struct tt_space *space = tt_gpu_space_new(ar, p, &a_cpu, false);
+    int config[64];
+    tt_gpu_space_default(space, config);
+    struct tt_schedule *s = tt_gpu_space_schedule(ar, space, config);
+    assert_non_null(s);
+    check_schedule(ar, p, s, "tail=\"pad\"");
+    check_schedule(ar, p, s, "C.vectorize(n_v, 16)");
+    tt_arena_free(ar);
+  }
+}
+
+/* Y[k, x] = sum[c](F[k, c] * X[c, x] for x > 0, else 0): nothing along x can be
+ * rounded up. */
+static struct tt_program *
+bordered_program(struct tt_arena *ar, int64_t nk, int64_t nx, int64_t nc)
+{
+  struct tt_program *p = tt_program_new(ar, "border");
+  struct tt_tensor *f =
+      tt_program_tensor(p, "F", TT_WEIGHT, TT_F32, 2, (int64_t[]){nk, nc});
+  struct tt_tensor *x =
+      tt_program_tensor(p, "X", TT_INPUT, TT_F32, 2, (int64_t[]){nc, nx});
+  struct tt_tensor *y =
+      tt_program_tensor(p, "Y", TT_OUTPUT, TT_F32, 2, (int64_t[]){nk, nx});
+  const struct tt_var *vk = tt_program_var(p, "k", nk),
+                      *vx = tt_program_var(p, "x", nx),
+                      *vc = tt_program_var(p, "c", nc);
+  const struct tt_expr *k = tt_var_ref(ar, vk), *i = tt_var_ref(ar, vx),
+                       *c = tt_var_ref(ar, vc);
+  const struct tt_expr *before = tt_isub(ar, i, tt_idx(ar, 1));
+  const struct tt_expr *at[] = {c, before}, *weight[] = {k, c};
+  const struct tt_expr *value =
+      tt_select(ar, tt_binary(ar, TT_GE, before, tt_idx(ar, 0)),
+                tt_load(ar, x, 2, at), tt_flt(ar, TT_F32, 0));
+  tt_program_stage(p, y, (const struct tt_var *[]){vk, vx}, TT_RED_SUM, 1, &vc,
+                   tt_binary(ar, TT_MUL, value, tt_load(ar, f, 2, weight)),
+                   NULL);
+  return p;
+}
+
+/* The default is legal whatever the extents are. */
+static void
+defaults_fit_the_extents(void **state)
+{
+  (void)state;
+  static const int64_t rows[] = {1, 2, 3, 5, 7, 11, 13, 14, 22, 28, 29, 56};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    struct tt_program *p = bordered_program(ar, 64, rows[i], 9);
+    struct tt_space *space = tt_gpu_space_new(ar, p, &a_cpu, false);
+    int config[64];
+    tt_gpu_space_default(space, config);
+    struct tt_schedule *s = tt_gpu_space_schedule(ar, space, config);
+    if (!s)
+      fail_msg("there is no default for %d", (int)rows[i]);
+    if (i % 4 == 3)
+      check_schedule(ar, p, s, "Y.vectorize(k_v, 16)");
+    tt_arena_free(ar);
+  }
+}
+
 /* A weight that has more elements than the result: on a device that is a CPU
  * it is laid out ahead of time, and there are tiles to choose from. */
 static void
@@ -382,15 +469,6 @@ large_weights_leave_a_choice(void **state)
 {
   (void)state;
   enum { M = 4, N = 32, K = 64 };
-  const struct tt_target_model target = {.registers = 32,
-                                         .gpu = {.cpu = true,
-                                                 .vectors = true,
-                                                 .lanes = 16,
-                                                 .units = 2,
-                                                 .threads = 256,
-                                                 .items = {256, 256, 64},
-                                                 .shared = 16384,
-                                                 .registers = 255}};
   struct tt_arena *ar = tt_arena_new();
   struct tt_program *p = tt_program_new(ar, "dense");
   struct tt_tensor *x =
@@ -409,7 +487,7 @@ large_weights_leave_a_choice(void **state)
       tt_binary(ar, TT_MUL, tt_load(ar, x, 2, (const struct tt_expr *[]){m, k}),
                 tt_load(ar, w, 2, (const struct tt_expr *[]){n, k})),
       NULL);
-  assert_true(tt_gpu_space_new(ar, p, &target, false)->size > 100);
+  assert_true(tt_gpu_space_new(ar, p, &a_cpu, false)->size > 100);
   tt_arena_free(ar);
 }
 
@@ -504,6 +582,8 @@ main(void)
       cmocka_unit_test(parts_are_a_knob),
       cmocka_unit_test(threads_share_long_reductions),
       cmocka_unit_test(blocks_fill_their_own_memory),
+      cmocka_unit_test(prime_extents_have_tiles),
+      cmocka_unit_test(defaults_fit_the_extents),
       cmocka_unit_test(large_weights_leave_a_choice),
       cmocka_unit_test(random_kernels_keep_results),
   };

@@ -290,22 +290,41 @@ block_of_source(const struct tt_job *job)
   return p->nblocks == 1 ? &p->blocks[0] : NULL;
 }
 
-/* With tiles, if its code exceeds no limit. */
-static struct tt_schedule *
-gpu_schedule(struct tt_job *job)
+/* Does the code exceed no limit of GPUs? */
+static bool
+makes_kernels(struct tt_job *job, const struct tt_schedule *s)
 {
   struct tt_nest nest;
   struct tt_gpu_code code;
   struct tt_sb text = {0};
-  bool strict = job->options->strict_fp;
   const char *error = NULL;
-  struct tt_schedule *s =
-      tt_gpu_schedule(job->arena, job->front.program, strict, true);
   if (tt_schedule_lower(job->arena, s, &nest, &error))
     error = tt_codegen_gpu(job->arena, &nest, TT_CUDA, NULL, &code, &text);
   tt_sb_free(&text);
-  return error ? tt_gpu_schedule(job->arena, job->front.program, strict, false)
-               : s;
+  return !error;
+}
+
+/* That of the space where the device is known to be a CPU, else with tiles in
+ * shared memory, else plain. */
+static struct tt_schedule *
+gpu_schedule(struct tt_job *job)
+{
+  struct tt_arena *arena = job->arena;
+  const struct tt_program *program = job->front.program;
+  bool strict = job->options->strict_fp;
+  struct tt_schedule *s = NULL;
+  if (job->model.gpu.cpu) {
+    struct tt_space *space =
+        tt_gpu_space_new(arena, program, &job->model, strict);
+    int *config = TT_ARRAY(arena, int, (size_t)space->nknobs + 1);
+    tt_gpu_space_default(space, config);
+    s = tt_gpu_space_schedule(arena, space, config);
+  } else {
+    s = tt_gpu_schedule(arena, program, strict, true);
+  }
+  return s && makes_kernels(job, s)
+             ? s
+             : tt_gpu_schedule(arena, program, strict, false);
 }
 
 static enum tt_exit

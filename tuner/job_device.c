@@ -1,5 +1,5 @@
 /* Devices of a run: which one candidates run on, and what is known of it.
- * Where nothing is measured no device is asked for.
+ * Where nothing is measured a device is asked for only if one was named.
  */
 #include "config.h"
 
@@ -128,16 +128,16 @@ tt_job_find_device(struct tt_job *job)
   struct tt_device some = some_gpu(), *d = &some;
   char *error = NULL;
   job->sm = (int)(o->target.sm > 0 ? o->target.sm : 0);
-  if (tt_options_search(o)) {
+  if (tt_options_search(o) || (o->device && o->output && !o->check)) {
     struct tt_device *all =
         TT_ARRAY(job->arena, struct tt_device, TT_MAX_DEVICES);
     int n = tt_devices(cuda, all, TT_MAX_DEVICES, &error);
     if (n < 1) {
-      const char *text =
-          tt_arena_printf(job->arena,
-                          "%s; nothing can be measured (--trials=0 takes the "
-                          "default schedule)",
-                          error);
+      const char *text = tt_arena_printf(
+          job->arena, "%s%s", error,
+          tt_options_search(o) ? "; nothing can be measured (--trials=0 takes "
+                                 "the default schedule)"
+                               : "");
       free(error);
       return tt_fail(TT_EXIT_TOOLCHAIN, text);
     }

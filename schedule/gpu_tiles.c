@@ -177,13 +177,13 @@ tile_cost(const struct sides *s, const struct tt_gpu_tile *t, int parts)
 /* The largest tile that gives enough blocks and wastes little on what stands
  * over; else the one that wastes least of those with the most blocks. */
 static struct tt_gpu_tile
-choose_tile(const struct tt_stage *st, const struct sides *s)
+choose_tile(const struct tt_stage *st, const struct sides *s, int most_parts)
 {
   struct tt_gpu_tile best = tiles[0];
   int64_t n = st->reduce[cut_axis(st)]->extent;
   double least = 0;
   for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
-    for (int parts = 1; parts <= MAX_PARTS; parts++) {
+    for (int parts = 1; parts <= most_parts; parts++) {
       if (parts > 1 && (n % parts || s->steps / parts < LEAST_PART))
         continue;
       double cost = tile_cost(s, &tiles[i], parts);
@@ -368,15 +368,30 @@ find_operands(const struct tt_stage_schedule *ss, struct operands *o,
   return find_sides(o, sides);
 }
 
+bool
+tt_gpu_choose_tile(const struct tt_schedule *s, int stage,
+                   struct tt_gpu_tile *tile)
+{
+  const struct tt_stage *st = s->stages[stage].stage;
+  struct operands o;
+  struct sides sides;
+  if (!find_operands(&s->stages[stage], &o, &sides))
+    return false;
+  bool whole = s->strict_fp && tt_sum_rounds(st);
+  *tile = choose_tile(st, &sides, whole ? 1 : MAX_PARTS);
+  return true;
+}
+
 enum tt_gpu_step
 tt_gpu_tile(struct tt_schedule *s, int stage, const struct tt_gpu_tile *tile)
 {
   struct operands o;
   struct sides sides;
-  if (!find_operands(&s->stages[stage], &o, &sides))
+  struct tt_gpu_tile t;
+  if (!tt_gpu_choose_tile(s, stage, &t))
     return TT_GPU_NONE;
-  struct tt_gpu_tile t =
-      tile ? *tile : choose_tile(s->stages[stage].stage, &sides);
+  if (tile)
+    t = *tile;
   if (t.parts > 1 && !cut_reduction(s, stage, t.parts) && tile)
     return TT_GPU_REFUSED;
   return find_operands(&s->stages[stage], &o, &sides) &&

@@ -27,7 +27,7 @@ enum {
   MAX_THREADS = 64,    /* of a block on a CPU */
   REGISTERS = 1 << 16, /* floats that the threads of a processor share */
   MOST_SIDE = 256,     /* rows and columns of a block's tile */
-  MOST_PARTS = 16,     /* of a reduction, and least steps of one */
+  MOST_PARTS = 32,     /* of a reduction, and least steps of one */
   LEAST_PART = 32,
   LEAST_VECTOR = 4,
   ROWS = 8, /* of a tile, and vectors, by default */
@@ -344,7 +344,7 @@ add_knobs(struct rules *r, struct rule *rule, int stage)
 
 /* Parts of the reduction, which are whole. */
 static int
-add_parts(struct rules *r, int stage)
+add_parts(struct rules *r, int stage, int preferred)
 {
   const struct tt_stage *st = r->program->stages[stage];
   int64_t n = longest_reduction(st), parts[MOST_PARTS];
@@ -352,7 +352,7 @@ add_parts(struct rules *r, int stage)
   if (r->strict_fp && tt_sum_rounds(st))
     return -1;
   return add_knob(r, stage, "splitk", TT_KNOB_FACTOR,
-                  add_divisors(n, most, parts, 0), parts, 1);
+                  add_divisors(n, most, parts, 0), parts, preferred);
 }
 
 /* The tiles of gpu_tiles.c. */
@@ -365,18 +365,24 @@ derive_grid(struct rules *r, struct rule *rule, int stage)
   static const int64_t steps[] = {4, 8, 16, 32};
   struct tt_schedule *trial =
       tt_schedule_new(r->arena, r->program, r->strict_fp);
-  rule->grid = tt_gpu_tile(trial, stage, NULL) == TT_GPU_DONE;
+  struct tt_gpu_tile t; /* by default */
+  rule->grid = tt_gpu_choose_tile(trial, stage, &t) &&
+               tt_gpu_tile(trial, stage, &t) == TT_GPU_DONE;
   if (!rule->grid)
     return;
   enum tt_knob_kind factor = TT_KNOB_FACTOR;
-  rule->k_rvthreads = add_knob(r, stage, "rvthreads", factor, 4, vthreads, 1);
-  rule->k_cvthreads = add_knob(r, stage, "cvthreads", factor, 4, vthreads, 1);
-  rule->k_rrun = add_knob(r, stage, "rrun", factor, 4, runs, 4);
-  rule->k_crun = add_knob(r, stage, "crun", factor, 4, runs, 4);
-  rule->k_rthreads = add_knob(r, stage, "rthreads", factor, 4, sides, 16);
-  rule->k_cthreads = add_knob(r, stage, "cthreads", factor, 4, sides, 16);
-  rule->k_steps = add_knob(r, stage, "steps", factor, 4, steps, 16);
-  rule->k_splitk = add_parts(r, stage);
+  int rv = t.rows / (t.row_threads * t.row_run);
+  int cv = t.cols / (t.col_threads * t.col_run);
+  rule->k_rvthreads = add_knob(r, stage, "rvthreads", factor, 4, vthreads, rv);
+  rule->k_cvthreads = add_knob(r, stage, "cvthreads", factor, 4, vthreads, cv);
+  rule->k_rrun = add_knob(r, stage, "rrun", factor, 4, runs, t.row_run);
+  rule->k_crun = add_knob(r, stage, "crun", factor, 4, runs, t.col_run);
+  rule->k_rthreads =
+      add_knob(r, stage, "rthreads", factor, 4, sides, t.row_threads);
+  rule->k_cthreads =
+      add_knob(r, stage, "cthreads", factor, 4, sides, t.col_threads);
+  rule->k_steps = add_knob(r, stage, "steps", factor, 4, steps, t.steps);
+  rule->k_splitk = add_parts(r, stage, t.parts);
   rule->k_share[0] = add_choice(r, stage, "share.rows", 2, 1);
   rule->k_share[1] = add_choice(r, stage, "share.cols", 2, 1);
   rule->k_finish = add_choice(r, stage, "finish", 2, 1);

@@ -73,9 +73,13 @@ struct tt_gpu_tile {
   int parts;      /* of its longest axis, each of blocks of its own: whole */
   bool shared[2]; /* those of rows, of columns */
 };
+/* The tile by the stage's extents; false: no operand is read again and again.
+ */
+bool tt_gpu_choose_tile(const struct tt_schedule *, int stage,
+                        struct tt_gpu_tile *);
 /* Tiles for a GPU, where the stage's operands are read again and again; NULL:
- * one by the stage's extents.  With parts, the stage of their sums stands at
- * `stage`, and the one that sums these behind it. */
+ * the one that tt_gpu_choose_tile() gives.  With parts, the stage of their sums
+ * stands at `stage`, and the one that sums these behind it. */
 enum tt_gpu_step tt_gpu_tile(struct tt_schedule *, int stage,
                              const struct tt_gpu_tile *);
 /* The threads of a block for each result of a long reduction.  DONE: stages

@@ -491,24 +491,58 @@ large_weights_leave_a_choice(void **state)
   tt_arena_free(ar);
 }
 
+static const char *
+text_of(struct tt_arena *ar, const struct tt_schedule *s)
+{
+  struct tt_sb sb = {0};
+  tt_schedule_print(s, &sb);
+  const char *text = tt_arena_strdup(ar, tt_sb_str(&sb));
+  tt_sb_free(&sb);
+  return text;
+}
+
+static const struct tt_target_model a_gpu = {.gpu = {.lanes = 1,
+                                                     .units = 80,
+                                                     .threads = 1024,
+                                                     .items = {1024, 1024, 64},
+                                                     .shared = 48 << 10,
+                                                     .registers = 255}};
+
+/* A search begins with the schedule that is the default without one. */
+static void
+spaces_begin_with_the_default(void **state)
+{
+  (void)state;
+  static const int64_t sizes[][3] = {
+      {1024, 1024, 1024}, {512, 512, 512}, {128, 256, 4096}, {100, 60, 70}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    struct tt_program *p =
+        tt_matmul_program(ar, sizes[i][0], sizes[i][1], sizes[i][2]);
+    struct tt_space *space = tt_gpu_space_new(ar, p, &a_gpu, false);
+    int config[64];
+    tt_gpu_space_default(space, config);
+    struct tt_schedule *s = tt_gpu_space_schedule(ar, space, config);
+    assert_non_null(s);
+    assert_string_equal(text_of(ar, s),
+                        text_of(ar, tt_gpu_schedule(ar, p, false, true)));
+    tt_arena_free(ar);
+  }
+}
+
 /* The parts are a knob of the space, whose other knobs are for their tiles. */
 static void
 parts_are_a_knob(void **state)
 {
   (void)state;
-  const struct tt_target_model target = {.gpu = {.lanes = 1,
-                                                 .units = 80,
-                                                 .threads = 1024,
-                                                 .items = {1024, 1024, 64},
-                                                 .shared = 48 << 10,
-                                                 .registers = 255}};
   struct tt_arena *ar = tt_arena_new();
   struct tt_program *p = tt_matmul_program(ar, 64, 64, 320);
-  struct tt_space *space = tt_gpu_space_new(ar, p, &target, false);
+  struct tt_space *space = tt_gpu_space_new(ar, p, &a_gpu, false);
   int config[64], knob = 0;
   tt_gpu_space_default(space, config);
   while (strcmp(space->knobs[knob].name, "C.splitk") != 0)
     assert_true(++knob < space->nknobs);
+  assert_int_equal(space->knobs[knob].values[config[knob]], 1);
   config[knob] = space->knobs[knob].n - 1;
   assert_int_equal(space->knobs[knob].values[config[knob]], 10);
   struct tt_schedule *s = tt_gpu_space_schedule(ar, space, config);
@@ -516,7 +550,7 @@ parts_are_a_knob(void **state)
   assert_int_equal(s->nstages, 2);
   assert_int_equal(s->stages[0].stage->spatial[0]->extent, 10);
   assert_true(s->stages[0].ncaches == 2 && s->stages[1].ncaches == 0);
-  space = tt_gpu_space_new(ar, p, &target, true);
+  space = tt_gpu_space_new(ar, p, &a_gpu, true);
   for (int i = 0; i < space->nknobs; i++)
     assert_null(strstr(space->knobs[i].name, "splitk"));
   tt_arena_free(ar);
@@ -579,6 +613,7 @@ main(void)
       cmocka_unit_test(default_tiles_are_right),
       cmocka_unit_test(halves_are_right),
       cmocka_unit_test(few_tiles_cut_their_reduction),
+      cmocka_unit_test(spaces_begin_with_the_default),
       cmocka_unit_test(parts_are_a_knob),
       cmocka_unit_test(threads_share_long_reductions),
       cmocka_unit_test(blocks_fill_their_own_memory),

@@ -3,7 +3,7 @@ EXTRA_DIST += bench/README.md bench/run bench/table bench/dnnl.c bench/roof.c \
 	bench/peers/setup bench/peers/metaschedule bench/metaschedule \
 	bench/gpu/run bench/gpu/library.py bench/gpu/turns.c $(bench_works) \
 	bench/paper/README.md bench/paper/run bench/paper/summary bench/paper/plot \
-	bench/paper/tables.md bench/paper/curves.tsv bench/paper/cost.svg \
+	bench/paper/tables.md bench/paper/curves.tsv bench/paper/cost.svg bench/paper/models.svg \
 	bench/paper/table.svg bench/paper/transfer.svg $(bench_pretrain)
 bench_works = bench/work/conv_nchw.te bench/work/conv_nhwc.te \
 	bench/work/conv_s8.te bench/work/gemm_u8s8.te \

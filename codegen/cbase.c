@@ -168,6 +168,7 @@ plan(struct cprinter *c, const struct tt_stmt *s, bool *vectors)
     break;
   case TT_FOR:
   case TT_IF:
+  case TT_INTRIN:
     break; /* blocks of their own */
   }
 }

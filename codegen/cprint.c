@@ -412,8 +412,16 @@ needs_stdint(const char *text)
 void
 tt_c_definitions(struct cprinter *c)
 {
+  const char *function = c->dialect->function;
+  size_t n = strlen(function);
+  bool attributes = c->dialect->vectors || c->dialect->style == TT_CUDA_VECTORS;
   for (int i = 0; i < c->helpers.n; i++) {
-    tt_sb_add(&c->body, c->helpers.items[i].text);
+    const char *text = c->helpers.items[i].text;
+    if (c->guarded && attributes && strncmp(text, function, n) == 0) {
+      tt_sb_printf(&c->body, "%s __attribute__((unused))", function);
+      text += n;
+    }
+    tt_sb_add(&c->body, text);
     tt_c_line(c, "%s", "");
   }
   for (int i = 0; i < c->consts.n; i++) {

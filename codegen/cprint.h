@@ -13,6 +13,7 @@
  * crows.c    vectors that are stored across
  * ctrans.c   copies of transposed blocks
  * vmath.c    exp, log, ... among them
+ * cintrin.c  instructions that the program declares
  * cstmt.c    statements
  * cprint.c   functions and files
  * gpulang.c  what CUDA C and OpenCL C say otherwise
@@ -105,6 +106,7 @@ struct cprinter {
   int index;    /* > 0: inside a subscript */
   /* What the file needs. */
   bool math;
+  bool guarded; /* parts of it are left out by the preprocessor */
   TT_VEC(const char *) typedefs; /* the texts, in order of first use */
   TT_VEC(struct helper) helpers;
   TT_VEC(const struct tt_tensor *) consts;
@@ -302,6 +304,18 @@ void tt_c_comment(struct cprinter *, const char *text);
 void tt_c_block(struct cprinter *, const struct tt_stmt *);
 /* Does an allocation, maybe the last statement of its block, open a block? */
 bool tt_c_needs_block(const struct tt_stmt *, bool last);
+
+/* ---- cintrin.c ---- */
+/* Is the text of an intrin printed, or what it does alone? */
+bool tt_c_has_intrin(const struct cprinter *, const struct tt_intrin *);
+/* Instructions one after the other, of which the first is followed by such
+ * ones as tt_c_same_run(). */
+void tt_c_instructions(struct cprinter *, int n, const struct tt_stmt *const *);
+bool tt_c_same_run(const struct tt_stmt *, const struct tt_stmt *);
+/* Declares a local that is an intrin's registers; `start`: how it is
+ * initialized where it is an array. */
+void tt_c_fragments(struct cprinter *, const struct tt_tensor *,
+                    const char *name, const char *start);
 
 /* ---- gpuprint.c ---- */
 /* What comes before the statement: a barrier. */

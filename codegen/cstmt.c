@@ -265,6 +265,7 @@ flow(struct flow *f, const struct tt_stmt *s)
     break;
   case TT_FOR:
   case TT_ALLOC:
+  case TT_INTRIN:
     flow(f, s->body);
     break;
   }
@@ -491,6 +492,10 @@ print_array(struct cprinter *c, const struct tt_stmt *alloc)
     struct flow f = {t, false, false};
     flow(&f, alloc->body);
     bool zero = f.risky && tt_tensor_size(t) <= 256;
+    if (t->fragment) {
+      tt_c_fragments(c, t, name, zero ? " = {0}" : "");
+      return;
+    }
     tt_c_line(c, "%s %s[%lld]%s%s;", type, name, (long long)tt_tensor_size(t),
               c->dialect->vectors ? " __attribute__((aligned(64)))" : "",
               zero ? " = {0}" : "");
@@ -539,6 +544,18 @@ tt_c_needs_block(const struct tt_stmt *s, bool last)
 }
 
 static void
+print_instructions(struct cprinter *c, int n, const struct tt_stmt *const *run)
+{
+  for (int i = 0; i < n; i++)
+    declare_used(c, run[i]);
+  if (c->gpu)
+    tt_gpu_before(c, run[0]);
+  if (run[0]->comment)
+    tt_c_comment(c, run[0]->comment);
+  tt_c_instructions(c, n, run);
+}
+
+static void
 print_items(struct cprinter *c, const struct tt_stmt *s)
 {
   int again = 0; /* where to look for a run of stores next */
@@ -552,6 +569,14 @@ print_items(struct cprinter *c, const struct tt_stmt *s)
         declare_used(c, s->items[i + k]);
       tt_c_rows(c, run, s->items + i);
       i += run - 1;
+      continue;
+    }
+    int same = 1;
+    while (i + same < s->nitems && tt_c_same_run(item, s->items[i + same]))
+      same++;
+    if (same > 1) {
+      print_instructions(c, same, s->items + i);
+      i += same - 1;
       continue;
     }
     if (!tt_c_needs_block(item, i == s->nitems - 1)) {
@@ -568,6 +593,10 @@ print_items(struct cprinter *c, const struct tt_stmt *s)
 void
 tt_c_stmt(struct cprinter *c, const struct tt_stmt *s)
 {
+  if (s->kind == TT_INTRIN) {
+    print_instructions(c, 1, &s);
+    return;
+  }
   if (s->kind == TT_STORE || s->kind == TT_FOR || s->kind == TT_IF)
     declare_used(c, s);
   if (c->gpu)
@@ -593,6 +622,8 @@ tt_c_stmt(struct cprinter *c, const struct tt_stmt *s)
     break;
   case TT_ALLOC:
     print_alloc(c, s);
+    break;
+  case TT_INTRIN: /* done above */
     break;
   }
 }

@@ -53,6 +53,7 @@ without_empty(struct pass *p, const struct tt_stmt *s)
     break;
   case TT_FOR:
   case TT_ALLOC:
+  case TT_INTRIN:
     if (is_empty(s->body))
       return nothing(p);
     break;

@@ -138,11 +138,21 @@ struct uses {
   unsigned could[TT_GPU_DIMS]; /* dimensions that this index always is */
 };
 
+/* The threads of the first dimension share the registers of an intrin that
+ * they execute together. */
+static bool
+is_together(const struct tt_tensor *t, int dim)
+{
+  return dim == 0 && t->fragment && t->fragment->threads > 1;
+}
+
 static void
 note_use(struct uses *u, int n, const struct tt_expr *const *idx)
 {
   for (int d = 0; d < TT_GPU_DIMS; d++) {
     unsigned here = 0;
+    if (is_together(u->tensor, d))
+      continue;
     for (int i = 0; i < n && u->thread[d]; i++)
       if (idx[i]->kind == TT_VAR && idx[i]->var == u->thread[d])
         here |= 1u << i;
@@ -192,6 +202,7 @@ note_uses(struct uses *u, stmt s)
       u->thread[tt_gpu_dim(s->for_kind)] = NULL;
     break;
   case TT_ALLOC:
+  case TT_INTRIN:
     note_uses(u, s->body);
     break;
   }
@@ -210,13 +221,26 @@ is_private(struct gpu *g, stmt alloc, bool *drop)
     if (g->k->block[d] > 1 && !u.could[d])
       return false;
   for (int d = 0; d < TT_GPU_DIMS; d++) {
-    if (g->k->block[d] == 1)
+    if (g->k->block[d] == 1 || is_together(alloc->tensor, d))
       continue;
     int p = __builtin_ctz(u.could[d]);
     if (p < alloc->tensor->ndim)
       drop[p] = true;
   }
   return true;
+}
+
+/* (Registers of an intrin are spread over the threads that execute it.) */
+static void
+check_size(struct gpu *g, const struct tt_tensor *t)
+{
+  int64_t bytes = bytes_of(t);
+  if (t->fragment)
+    bytes /= t->fragment->threads;
+  if (bytes > MAX_PRIVATE)
+    g->pass->error = tt_arena_printf(
+        g->arena, "%s takes %lld bytes of each thread of a GPU; at most %d",
+        t->name, (long long)bytes, MAX_PRIVATE);
 }
 
 static stmt settle(void *ctx, stmt s);
@@ -232,10 +256,11 @@ settle_alloc(struct gpu *g, stmt s)
       if (!c.drop[d])
         t->dims[t->ndim++] = s->tensor->dims[d];
     t->scope = bytes_of(t) <= MAX_REGISTER ? TT_REGISTER : TT_STACK;
-    if (bytes_of(t) > MAX_PRIVATE)
-      g->pass->error = tt_arena_printf(
-          g->arena, "%s takes %lld bytes of each thread of a GPU; at most %d",
-          t->name, (long long)bytes_of(t), MAX_PRIVATE);
+    check_size(g, t);
+  } else if (t->fragment) {
+    g->pass->error = tt_arena_printf(
+        g->arena, "%s, registers of %s, would be shared by threads of a GPU",
+        t->name, t->fragment->name);
   } else {
     t->scope = TT_SHARED;
   }
@@ -251,10 +276,8 @@ static stmt
 settle_inner(void *ctx, stmt s)
 {
   struct gpu *g = ctx;
-  if (s->kind == TT_ALLOC && bytes_of(s->tensor) > MAX_PRIVATE)
-    g->pass->error = tt_arena_printf(
-        g->arena, "%s takes %lld bytes of each thread of a GPU; at most %d",
-        s->tensor->name, (long long)bytes_of(s->tensor), MAX_PRIVATE);
+  if (s->kind == TT_ALLOC)
+    check_size(g, s->tensor);
   if (g->pass->error || s->kind != TT_ALLOC || s->tensor->scope != TT_WORKSPACE)
     return tt_map_children(g->pass, s, settle_inner, g);
   struct tt_tensor *t = tt_pass_tensor(g->pass, s->tensor);
@@ -290,6 +313,21 @@ measure(void *ctx, stmt s)
   n[d] = s->var->extent > n[d] ? s->var->extent : n[d];
 }
 
+/* Instructions of several threads take all of a block's first dimension. */
+static void
+check_together(void *ctx, stmt s)
+{
+  struct gpu *g = ctx;
+  if (s->kind != TT_INTRIN || s->intrin->threads == 1 ||
+      g->k->block[0] == s->intrin->threads)
+    return;
+  g->pass->error = tt_arena_printf(
+      g->arena,
+      "%d threads of a GPU execute %s together, and its blocks have "
+      "%lld in the first dimension",
+      s->intrin->threads, s->intrin->name, (long long)g->k->block[0]);
+}
+
 static void
 add_kernel(struct gpu *g, stmt s, const char *comment)
 {
@@ -306,6 +344,7 @@ add_kernel(struct gpu *g, stmt s, const char *comment)
   s = shared ? shared : tt_gpu_share_threads(g->pass, &k, s);
   tt_walk(s, measure, &k);
   s = settle(g, s);
+  tt_walk(s, check_together, g);
   if (k.block[0] * k.block[1] * k.block[2] > MAX_THREADS)
     g->pass->error = tt_arena_printf(
         g->arena,

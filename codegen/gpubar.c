@@ -183,6 +183,7 @@ walk(struct places *p, struct state *st, const struct tt_stmt *s)
   switch (s->kind) {
   case TT_STORE:
   case TT_PREFETCH:
+  case TT_INTRIN: /* has no loops of threads */
     break;
   case TT_SEQ:
     for (int i = 0; i < s->nitems; i++)

@@ -266,7 +266,8 @@ static stmt
 share_out(void *ctx, stmt s)
 {
   struct sharing *g = ctx;
-  if (s->kind == TT_STORE || (s->kind == TT_FOR && tt_is_thread(s->for_kind)))
+  if (s->kind == TT_STORE || s->kind == TT_INTRIN ||
+      (s->kind == TT_FOR && tt_is_thread(s->for_kind)))
     return s;
   if (s->kind == TT_FOR && !is_bound(s) &&
       !tt_gpu_has(s, TT_THREAD_X, TT_THREAD_Z)) {

@@ -8,7 +8,7 @@ codegen_libcodegen_a_SOURCES = \
 	codegen/cprint.h codegen/cnames.c codegen/cpart.c codegen/crows.c \
 	codegen/ctrans.c codegen/ctypes.c \
 	codegen/cexpr.c codegen/caccess.c \
-	codegen/cbase.c codegen/dot.h codegen/dot.c codegen/cdot.c \
+	codegen/cbase.c codegen/cintrin.c codegen/dot.h codegen/dot.c codegen/cdot.c \
 	codegen/cvec.c codegen/chelp.c codegen/cconv.c codegen/cstmt.c \
 	codegen/cprint.c \
 	codegen/gpu.h codegen/gpu.c codegen/gpushare.c codegen/gpubar.c codegen/gpumake.c \

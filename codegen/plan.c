@@ -98,6 +98,9 @@ place_locals(struct walk *w, const struct tt_stmt *s, int64_t at, int64_t stack)
     if (s->other)
       place_locals(w, s->other, at, stack);
     return;
+  case TT_INTRIN:
+    place_locals(w, s->body, at, stack);
+    return;
   case TT_FOR:
     if (s->for_kind == TT_PARALLEL && !w->var)
       place_frame(w, s, at, stack);
@@ -112,7 +115,8 @@ place_locals(struct walk *w, const struct tt_stmt *s, int64_t at, int64_t stack)
       place_locals(w, s->body, at, stack);
       return;
     }
-    p.stack = bytes <= SMALL && (t->scope == TT_STACK || w->var);
+    p.stack =
+        t->fragment || (bytes <= SMALL && (t->scope == TT_STACK || w->var));
     if (!p.stack)
       p.var = w->var;
     TT_PUSH(*l, p);

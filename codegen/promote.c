@@ -112,6 +112,8 @@ find_slices(struct pass *pass, const struct tt_stmt *alloc, struct promoted *p)
 {
   const struct tt_tensor *t = alloc->tensor;
   struct accesses all = {0};
+  if (t->fragment)
+    return false;
   tt_collect_accesses(alloc->body, &all);
   p->slices = TT_ARRAY(pass->arena, struct slice, (size_t)all.n + 1);
   p->n = 0;

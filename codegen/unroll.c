@@ -99,6 +99,18 @@ copy_loop(struct unroll *u, const struct env *env, enum place at,
 }
 
 static const struct tt_stmt *
+copy_intrin(struct unroll *u, const struct env *env, enum place at,
+            const struct tt_stmt *s)
+{
+  struct tt_arena *arena = u->pass->arena;
+  const struct tt_expr *operands[TT_MAX_OPERANDS];
+  for (int i = 0; i < s->nidx; i++)
+    operands[i] = apply(arena, env, s->idx[i]);
+  return tt_instruction(arena, s->intrin, s->op, s->vars, s->nidx, operands,
+                        copy(u, env, at, s->body));
+}
+
+static const struct tt_stmt *
 copy_alloc(struct unroll *u, const struct env *env, enum place at,
            const struct tt_stmt *s)
 {
@@ -139,6 +151,9 @@ copy(struct unroll *u, const struct env *env, enum place at,
     break;
   case TT_ALLOC:
     r = copy_alloc(u, env, at, s);
+    break;
+  case TT_INTRIN:
+    r = copy_intrin(u, env, at, s);
     break;
   }
   return s->comment && r != s && at != LATER_COPY

@@ -43,6 +43,7 @@ tt_walk(const struct tt_stmt *s, stmt_fn *fn, void *ctx)
     break;
   case TT_FOR:
   case TT_ALLOC:
+  case TT_INTRIN:
     tt_walk(s->body, fn, ctx);
     break;
   }
@@ -73,6 +74,9 @@ tt_own_exprs(const struct tt_stmt *s,
       fn(ctx, s->idx[i]);
     if (s->value)
       fn(ctx, s->value);
+  } else if (s->kind == TT_INTRIN) {
+    for (int i = 0; i < s->nidx; i++)
+      fn(ctx, s->idx[i]);
   } else if (s->kind == TT_IF) {
     fn(ctx, s->cond);
   }
@@ -101,6 +105,7 @@ tt_map_children(struct pass *p, const struct tt_stmt *s, child_fn *fn,
   }
   case TT_IF:
   case TT_FOR:
+  case TT_INTRIN:
   case TT_ALLOC: {
     const struct tt_stmt *body = fn(ctx, s->body);
     const struct tt_stmt *other = s->other ? fn(ctx, s->other) : NULL;

@@ -302,7 +302,7 @@ static const struct tt_stmt *
 group_stmt(struct group *g, const struct tt_stmt *s)
 {
   struct tt_arena *arena = g->vec.arena;
-  const struct tt_stmt *r = NULL;
+  const struct tt_stmt *r = s;
   switch (s->kind) {
   case TT_STORE: {
     const struct tt_stmt *items[MAX_PIECES];
@@ -311,6 +311,8 @@ group_stmt(struct group *g, const struct tt_stmt *s)
     r = tt_seq(arena, g->n, items);
     break;
   }
+  case TT_INTRIN: /* (no vector loop stands around one) */
+    break;
   case TT_PREFETCH: /* stands outside of vector loops: one lane will do */
     r = lane_stmt(&g->vec, g->pieces[0].base, tt_idx(arena, 0), s);
     break;

@@ -1,6 +1,5 @@
 /* Intrin declarations: operands, the one statement that is both the pattern
- * and the portable code, and the clauses with C text.  They are checked and
- * kept in the syntax tree.
+ * and the portable code, and the clauses with C text.
  *
  * The statement is checked like a stage of a small program whose tensors are
  * the operands.
@@ -8,6 +7,8 @@
 #include "config.h"
 
 #include "frontend/sema.h"
+
+#include "ir/passes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,28 +27,51 @@ bad_intrin(struct tt_sema *s, struct tt_span span, const char *fmt,
   tt_sb_free(&sb);
 }
 
+/* The number of an attribute, at least 1; false: it has none, or after a
+ * diagnostic that says what is needed. */
+static bool
+attr_number(struct tt_sema *s, const struct tt_attr *a, const char *name,
+            const char *needs, int64_t *v)
+{
+  if (strcmp(a->id.name, name) != 0 || a->nargs != 1)
+    return false;
+  if (tt_sema_const_int(s, a->args[0], v) && *v < 1) {
+    bad_intrin(s, a->args[0]->span, needs, a->id.name);
+    *v = 1;
+  }
+  return true;
+}
+
 static void
-check_attrs(struct tt_sema *s, const struct tt_operand *o)
+check_attrs(struct tt_sema *s, const struct tt_operand *o,
+            struct tt_operand_of *out)
 {
   for (int i = 0; i < o->nattrs; i++) {
     const struct tt_attr *a = &o->attrs[i];
-    int64_t v;
-    if (strcmp(a->id.name, "reg") == 0 && a->text)
-      continue;
-    if (strcmp(a->id.name, "contiguous") == 0 && a->nargs == 1) {
-      if (tt_sema_const_int(s, a->args[0], &v) && v < 1)
-        bad_intrin(s, a->args[0]->span, "%s needs a stride of at least 1",
-                   a->id.name);
+    if (strcmp(a->id.name, "reg") == 0 && a->text) {
+      out->reg = a->text;
       continue;
     }
+    if (strcmp(a->id.name, "scope") == 0 && a->text &&
+        strcmp(a->text, "shared") == 0) {
+      out->shared = true;
+      continue;
+    }
+    out->dense |= strcmp(a->id.name, "contiguous") == 0;
+    if (attr_number(s, a, "contiguous", "%s needs a stride of at least 1",
+                    &out->inner) ||
+        attr_number(s, a, "rows", "%s needs a stride of at least 1",
+                    &out->inner) ||
+        attr_number(s, a, "aligned", "%s needs at least 1 byte", &out->aligned))
+      continue;
     tt_diag(s->diags, TT_D_UNKNOWN_ATTRIBUTE, a->id.span,
             "an operand has no attribute '%s' of this form (have reg \"…\" "
-            "contiguous(n))",
+            "scope \"shared\" contiguous(n) rows(n) aligned(n))",
             a->id.name);
   }
 }
 
-/* "$name" in C text must be an operand, or $out. */
+/* "$name" in C text must be an operand, $out, $in or $lane. */
 static void
 check_c_text(struct tt_sema *s, const struct tt_item *intrin,
              const struct tt_item *clause)
@@ -59,7 +83,8 @@ check_c_text(struct tt_sema *s, const struct tt_item *intrin,
                            "YZ_0123456789");
     char *name = tt_arena_strndup(s->arena, p, n);
     uint32_t at = clause->text_span.lo + 2 + (uint32_t)(p - clause->text);
-    bool known = strcmp(name, "out") == 0;
+    bool known = strcmp(name, "out") == 0 || strcmp(name, "in") == 0 ||
+                 strcmp(name, "lane") == 0;
     for (int i = 0; i < intrin->noperands; i++)
       known = known || strcmp(name, intrin->operands[i].shape.id.name) == 0;
     if (!known)
@@ -70,34 +95,68 @@ check_c_text(struct tt_sema *s, const struct tt_item *intrin,
   }
 }
 
+static struct tt_operand_of *
+find_operand(const struct tt_intrin *in, struct tt_operand_of *operands,
+             const char *name)
+{
+  for (int i = 0; i < in->noperands; i++)
+    if (strcmp(operands[i].tensor->name, name) == 0)
+      return &operands[i];
+  return NULL;
+}
+
+/* How many threads execute it together. */
+static void
+check_threads(struct tt_sema *s, const struct tt_item *c, struct tt_intrin *in)
+{
+  char *end;
+  long n = strtol(c->text, &end, 10);
+
+  if (*end || n < 1 || n > 1024)
+    bad_intrin(s, c->text_span, "threads \"%s\": must be a number, 1 to 1024",
+               c->text);
+  else
+    in->threads = (int)n;
+}
+
 static void
 check_clause(struct tt_sema *s, const struct tt_item *intrin,
-             const struct tt_item *c)
+             const struct tt_item *c, struct tt_intrin *in,
+             struct tt_operand_of *operands)
 {
-  static const struct {
+  struct {
     const char *name;
     bool block;
-  } known[] = {{"guard", false},
-               {"header", false},
-               {"init", true},
-               {"emit", true},
-               {"store", true}};
+    const char **text;
+  } known[] = {{"guard", false, &in->guard},
+               {"header", false, &in->header},
+               {"init", true, &in->init},
+               {"emit", true, &in->emit},
+               {"store", true, &in->store}};
+  struct tt_operand_of *o = find_operand(in, operands, c->id.name);
 
+  if (c->block)
+    check_c_text(s, intrin, c);
   for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
     if (strcmp(c->id.name, known[i].name) == 0 && c->block == known[i].block) {
-      if (c->block)
-        check_c_text(s, intrin, c);
+      *known[i].text = c->text;
       return;
     }
-  tt_diag(s->diags, TT_D_UNKNOWN_ATTRIBUTE, c->id.span,
-          "an intrin has no clause '%s' of this form (have guard \"…\" header "
-          "\"…\" init emit store %%{…%%})",
-          c->id.name);
+  if (strcmp(c->id.name, "threads") == 0 && !c->block)
+    check_threads(s, c, in);
+  else if (o && c->block && o->reg)
+    o->load = c->text;
+  else
+    tt_diag(s->diags, TT_D_UNKNOWN_ATTRIBUTE, c->id.span,
+            "an intrin has no clause '%s' of this form (have guard \"…\" "
+            "header \"…\" threads \"…\", and with %%{…%%} init emit store and "
+            "the names of operands in registers)",
+            c->id.name);
 }
 
 static bool
 declare_operands(struct tt_sema *s, const struct tt_item *intrin,
-                 struct tt_sema *inner)
+                 struct tt_sema *inner, struct tt_operand_of *out)
 {
   bool ok = true;
 
@@ -106,7 +165,7 @@ declare_operands(struct tt_sema *s, const struct tt_item *intrin,
     struct tt_sym *sym = tt_symbol_find(inner, o->shape.id.name);
     int64_t dims[TT_MAX_DIMS];
     enum tt_dtype t;
-    check_attrs(s, o);
+    check_attrs(s, o, &out[i]);
     if (sym->span.lo != o->shape.id.span.lo) {
       tt_diag(s->diags, TT_D_DUPLICATE, o->shape.id.span,
               "operand '%s' appears twice", sym->name);
@@ -122,6 +181,7 @@ declare_operands(struct tt_sema *s, const struct tt_item *intrin,
     sym->tensor = tt_program_tensor(inner->program, sym->name, TT_INPUT, t,
                                     o->shape.ndims, dims);
     sym->state = TT_DONE;
+    out[i].tensor = sym->tensor;
   }
   return ok;
 }
@@ -149,17 +209,120 @@ inner_names(struct tt_sema *s, const struct tt_item *intrin,
   tt_symbols_declare(inner);
 }
 
+/* ---- the statement ----------------------------------------------------- */
+
+struct statement {
+  struct tt_sema *s;
+  const struct tt_item *item;
+  struct tt_intrin *in;
+  struct tt_operand_of *operands;
+  bool ok;
+};
+
+/* Which of the intrin's indices the subscript is; -1: none. */
+static int
+index_number(const struct tt_intrin *in, const struct tt_expr *e)
+{
+  for (int i = 0; i < in->nspatial + in->nreduce && e->kind == TT_VAR; i++)
+    if ((i < in->nspatial ? in->spatial[i] : in->reduce[i - in->nspatial]) ==
+        e->var)
+      return i;
+  return -1;
+}
+
+/* A subscript of an operand is an index of the intrin, each another one. */
+static void
+check_operand_use(void *ctx, const struct tt_expr *e)
+{
+  struct statement *st = ctx;
+  if (e->kind != TT_LOAD || !st->ok)
+    return;
+  struct tt_operand_of *o = find_operand(st->in, st->operands, e->tensor->name);
+  for (int d = 0; d < e->nargs; d++) {
+    int at = index_number(st->in, e->args[d]);
+    for (int k = 0; k < d; k++)
+      if (o->index[k] == at)
+        at = -1;
+    st->ok = st->ok && at >= 0;
+    o->index[d] = at;
+  }
+  if (!st->ok)
+    bad_intrin(st->s, st->item->expr->span,
+               "the subscripts of %s must be indices, each another one",
+               e->tensor->name);
+  if (o - st->operands != st->in->result || !st->ok)
+    return;
+  bad_intrin(st->s, st->item->expr->span,
+             "%s stands on both sides: write +=", e->tensor->name);
+  st->ok = false;
+}
+
+static bool
+has_bare_index(const struct tt_expr *e)
+{
+  if (e->kind == TT_VAR)
+    return true;
+  if (e->kind == TT_LOAD)
+    return false;
+  for (int i = 0; i < e->nargs; i++)
+    if (has_bare_index(e->args[i]))
+      return true;
+  return (e->a && has_bare_index(e->a)) || (e->b && has_bare_index(e->b)) ||
+         (e->c && has_bare_index(e->c));
+}
+
+static void
+check_value(struct statement *st, const struct tt_reduction *r)
+{
+  struct tt_intrin *in = st->in;
+  const char *name = in->name;
+  struct tt_span span = st->item->expr->span;
+  bool adds = st->item->block;
+
+  in->value = tt_simplify(st->s->arena, r->value, NULL);
+  if (r->where || (r->red != TT_RED_NONE && r->red != TT_RED_SUM))
+    bad_intrin(st->s, span, "%s: of reductions only a plain sum is allowed",
+               name);
+  else if (r->red == TT_RED_SUM && !adds)
+    bad_intrin(st->s, span,
+               "%s: a sum is added to the accumulator: write +=", name);
+  else if (has_bare_index(in->value))
+    bad_intrin(st->s, span, "%s: an index stands outside of subscripts", name);
+  else
+    tt_expr_visit(in->value, check_operand_use, st);
+  in->red = adds ? TT_RED_SUM : TT_RED_NONE;
+}
+
+static void
+indices(struct tt_sema *s, const struct tt_left *left,
+        const struct tt_reduction *r, struct tt_intrin *in,
+        struct tt_operand_of *result)
+{
+  const struct tt_var **spatial =
+      TT_ARRAY(s->arena, const struct tt_var *, (size_t)left->n + 1);
+
+  for (int i = 0; i < left->n; i++) {
+    spatial[i] = left->axes[i]->var;
+    result->index[i] = i;
+  }
+  in->nspatial = left->n;
+  in->spatial = spatial;
+  in->nreduce = r->n;
+  in->reduce =
+      tt_arena_dup(s->arena, r->vars, (size_t)r->n * sizeof r->vars[0]);
+}
+
 static void
 check_statement(struct tt_sema *s, const struct tt_item *item,
-                struct tt_sema *inner)
+                struct tt_sema *inner, struct statement *st)
 {
   struct tt_sym *out = tt_symbol_find(inner, item->id.name);
   const struct tt_names *names = NULL;
   struct tt_elab el = {.s = inner, .stage = item->id.name};
   struct tt_axes axes = {0};
   struct tt_left left;
+  struct tt_reduction r = {.red = TT_RED_NONE};
   const struct tt_rx *rx;
-  struct tt_value v;
   int errors = tt_diags_errors(s->diags);
 
   if (!out || !out->tensor) {
@@ -172,21 +335,65 @@ check_statement(struct tt_sema *s, const struct tt_item *item,
   for (int i = 0; i < left.n; i++)
     TT_PUSH(axes, left.axes[i]);
   rx = tt_resolve(inner, item->expr, names, false, &axes);
-  if (tt_infer_ranges(inner, rx, &axes, tt_diags_errors(s->diags) != errors)) {
-    for (int i = 0; i < left.n; i++) {
-      left.axes[i]->var = tt_program_var(inner->program, left.axes[i]->name,
-                                         left.axes[i]->extent);
-      el.active[el.nactive++] = left.axes[i];
-    }
-    v = tt_elab(&el, rx, out->tensor->dtype);
-    if (v.e && v.weak == TT_STRONG && v.e->type.dtype != out->tensor->dtype)
-      tt_diag(s->diags, TT_D_TYPE_MIX, item->expr->span,
-              "%s into %s: %s; cast it", tt_value_type(&v), out->name,
-              tt_dtype_name(out->tensor->dtype));
-    else
-      tt_adapt(inner, v, out->tensor->dtype, rx, NULL);
-  }
+  st->ok =
+      tt_infer_ranges(inner, rx, &axes, tt_diags_errors(s->diags) != errors);
   free(axes.items);
+  for (int i = 0; i < left.n && st->ok; i++) {
+    left.axes[i]->var = tt_program_var(inner->program, left.axes[i]->name,
+                                       left.axes[i]->extent);
+    el.active[el.nactive++] = left.axes[i];
+  }
+  if (!st->ok ||
+      !tt_stage_value(&el, rx, item, out->tensor->dtype, out->span, &r) ||
+      tt_diags_errors(s->diags) != errors)
+    return;
+  if (inner->program->nstages > 0) {
+    bad_intrin(s, item->expr->span,
+               "%s: a sum must be the whole of the right side", st->in->name);
+    return;
+  }
+  st->in->result =
+      (int)(find_operand(st->in, st->operands, out->name) - st->operands);
+  indices(s, &left, &r, st->in, &st->operands[st->in->result]);
+  check_value(st, &r);
+}
+
+/* Registers must be filled, and emptied. */
+static void
+check_registers(struct tt_sema *s, const struct tt_item *item,
+                const struct tt_intrin *in)
+{
+  const struct tt_operand_of *r = &in->operands[in->result];
+  struct tt_span span = item->operands[in->result].shape.id.span;
+
+  for (int i = 0; i < in->noperands; i++) {
+    const struct tt_operand_of *o = &in->operands[i];
+    if (i != in->result && o->reg && !o->load)
+      bad_intrin(s, item->operands[i].shape.id.span,
+                 "'%s' is in a register: a clause of its name must load it",
+                 o->tensor->name);
+  }
+  if (r->reg && (!in->init || !in->store || in->red != TT_RED_SUM))
+    bad_intrin(s, span,
+               "'%s' is in a register: += and the clauses init and store are "
+               "needed",
+               r->tensor->name);
+  if (in->threads > 1 && !r->reg)
+    bad_intrin(s, span,
+               "several threads execute it: '%s' must be in a register",
+               r->tensor->name);
+}
+
+static void
+add_intrin(struct tt_program *p, const struct tt_intrin *in)
+{
+  const struct tt_intrin **all =
+      TT_ARRAY(p->arena, const struct tt_intrin *, (size_t)p->nintrins + 1);
+
+  for (int i = 0; i < p->nintrins; i++)
+    all[i] = p->intrins[i];
+  all[p->nintrins++] = in;
+  p->intrins = all;
 }
 
 void
@@ -194,24 +401,46 @@ tt_check_intrin(struct tt_sema *s, struct tt_sym *sym)
 {
   const struct tt_item *intrin = sym->item;
   struct tt_sema inner;
+  struct tt_operand_of *operands =
+      TT_ARRAY(s->arena, struct tt_operand_of, (size_t)intrin->noperands + 1);
+  struct tt_intrin *in = TT_NEW(s->arena, struct tt_intrin);
+  struct statement st = {s, NULL, in, operands, false};
   int errors = tt_diags_errors(s->diags), statements = 0;
   bool ok;
 
+  in->name = intrin->id.name;
+  in->noperands = intrin->noperands;
+  in->operands = operands;
+  in->threads = 1;
+  if (intrin->noperands > TT_MAX_OPERANDS) {
+    bad_intrin(s, intrin->id.span, "%s has more than 8 operands", in->name);
+    sym->state = TT_BAD;
+    return;
+  }
   inner_names(s, intrin, &inner);
-  ok = declare_operands(s, intrin, &inner);
+  ok = declare_operands(s, intrin, &inner, operands);
   for (int i = 0; i < intrin->nbody; i++) {
     const struct tt_item *b = intrin->body[i];
-    if (b->kind == TT_ITEM_CLAUSE)
-      check_clause(s, intrin, b);
+    st.item = b;
+    if (b->kind == TT_ITEM_CLAUSE && ok)
+      check_clause(s, intrin, b, in, operands);
+    else if (b->kind == TT_ITEM_CLAUSE)
+      continue;
     else if (++statements > 1)
       bad_intrin(s, b->span, "%s has more than one statement", intrin->id.name);
     else if (ok)
-      check_statement(s, b, &inner);
+      check_statement(s, b, &inner, &st);
   }
   if (statements == 0)
     bad_intrin(s, intrin->id.span, "%s has no statement: the pattern to match",
                intrin->id.name);
+  if (tt_diags_errors(s->diags) == errors && !in->emit)
+    bad_intrin(s, intrin->id.span, "%s has no emit clause", intrin->id.name);
+  if (tt_diags_errors(s->diags) == errors)
+    check_registers(s, intrin, in);
   s->nterms = inner.nterms;
   s->points = inner.points;
   sym->state = tt_diags_errors(s->diags) == errors ? TT_DONE : TT_BAD;
+  if (sym->state == TT_DONE)
+    add_intrin(s->program, in);
 }

@@ -227,12 +227,10 @@ wrong_type(struct tt_sema *s, const struct tt_item *item,
   tt_diag_note(s->diags, declared, "'%s' is declared here", item->id.name);
 }
 
-/* The value of a stage: a reduction as it is, anything else as a reduction
- * of kind NONE.  The result has type `want` if that is a type. */
-static bool
-stage_value(struct tt_elab *el, const struct tt_rx *rx,
-            const struct tt_item *item, enum tt_dtype want,
-            struct tt_span declared, struct tt_reduction *r)
+bool
+tt_stage_value(struct tt_elab *el, const struct tt_rx *rx,
+               const struct tt_item *item, enum tt_dtype want,
+               struct tt_span declared, struct tt_reduction *r)
 {
   struct tt_value v;
   struct tt_interval range;
@@ -353,7 +351,7 @@ build_stage(struct tt_sema *s, struct tt_sym *sym, const struct tt_item *item,
     spatial[i] = axis->var;
     el.active[el.nactive++] = axis;
   }
-  if (!stage_value(&el, rx, item, want, declared, &r) ||
+  if (!tt_stage_value(&el, rx, item, want, declared, &r) ||
       !keeps_range(s, item, sym, &r) || !count_points(s, item, left, &r))
     return false;
   if (!sym->tensor)

@@ -371,6 +371,13 @@ bool tt_left_side(struct tt_sema *, const struct tt_item *,
                   const struct tt_sym *out, struct tt_left *,
                   const struct tt_names **scope);
 
+/* The value of a stage: a reduction as it is, anything else as a reduction
+ * of kind NONE.  The result has type `want` if that is a type; `declared`:
+ * where it is declared. */
+bool tt_stage_value(struct tt_elab *, const struct tt_rx *,
+                    const struct tt_item *, enum tt_dtype want,
+                    struct tt_span declared, struct tt_reduction *);
+
 /* ---- intrin.c ---------------------------------------------------------- */
 void tt_check_intrin(struct tt_sema *, struct tt_sym *);
 

@@ -405,6 +405,14 @@ tt_dump_stmt(struct tt_sb *sb, const struct tt_stmt *s, int indent)
     tt_dump_expr(sb, s->cond);
     tt_sb_add(sb, ") {\n");
     break;
+  case TT_INTRIN:
+    tt_sb_printf(sb, "%s %s(", s->intrin->name,
+                 s->op == TT_INTRIN_INIT   ? "init"
+                 : s->op == TT_INTRIN_EMIT ? "emit"
+                                           : "store");
+    dump_list(sb, s->nidx, s->idx);
+    tt_sb_add(sb, ") {\n");
+    break;
   case TT_ALLOC:
     tt_sb_printf(sb, "alloc %s ", scope_name(s->tensor->scope));
     dump_shape(sb, s->tensor);

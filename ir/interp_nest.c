@@ -158,6 +158,9 @@ compile(struct nest *n, const struct tt_stmt *s)
     break;
   case TT_PREFETCH:
     break;
+  case TT_INTRIN:
+    o->items = one_or_two(n, s->body, NULL);
+    break;
   case TT_IF:
     o->value = code(n, s->cond);
     o->items = one_or_two(n, s->body, s->other);
@@ -199,6 +202,7 @@ depth_of(const struct tt_stmt *s)
   case TT_FOR:
     return 1 + depth_of(s->body);
   case TT_ALLOC:
+  case TT_INTRIN:
     return depth_of(s->body);
   }
   return 0;
@@ -259,6 +263,9 @@ run_op(struct tt_run *r, const struct op *o)
     run_store(r, o);
     break;
   case TT_PREFETCH:
+    break;
+  case TT_INTRIN:
+    run_op(r, o->items[0]);
     break;
   case TT_IF:
     if (tt_code_eval(r, o->value).i)

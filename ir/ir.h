@@ -49,6 +49,9 @@ struct tt_tensor {
   const double *fdata;  /* TT_CONST of a float type: the elements */
   const int64_t *idata; /* TT_CONST of an integer type or bool */
   int id;               /* position in program->tensors; -1 for TT_LOCAL */
+  /* TT_LOCAL: its last dimensions are a result of this intrin, in a register
+   * of its type; TT_INTRIN statements alone use it.  NULL: plain memory. */
+  const struct tt_intrin *fragment;
 };
 
 /* An index that runs over 0 <= v < extent (extent >= 1). */
@@ -220,6 +223,49 @@ struct tt_stage {
   int id;                      /* position in program->stages */
 };
 
+/* ---- instructions ----------------------------------------------------- */
+
+enum { TT_MAX_OPERANDS = 8 };
+
+/* What an intrin asks of an operand.  Strides are in elements. */
+struct tt_operand_of {
+  const struct tt_tensor *tensor; /* its name, type and dimensions */
+  int index[TT_MAX_DIMS];         /* each subscript: the intrin's index of that
+                                     number, spatial ones first */
+  const char *reg;                /* the C type of its register, or NULL */
+  const char *load;               /* C text: its register from memory */
+  int64_t inner;                  /* stride of the last dimension; 0: any */
+  bool dense;      /* each dimension lies directly around the one inside */
+  int64_t aligned; /* bytes that every row's address is a multiple of */
+  bool shared;     /* in memory that the threads of a block share */
+};
+
+/* A declared instruction: out[spatial...] += sum over reduce of value (red ==
+ * SUM), or = value (NONE), over tensors that stand for its operands, whose
+ * subscripts are different indices.  The C text has $operand in it. */
+struct tt_intrin {
+  const char *name;
+  int noperands;
+  const struct tt_operand_of *operands;
+  int result; /* the operand on the left */
+  int nspatial, nreduce;
+  const struct tt_var *const *spatial;
+  const struct tt_var *const *reduce;
+  enum tt_red red;
+  const struct tt_expr *value;
+  const char *guard, *header;      /* NULL: none */
+  const char *init, *emit, *store; /* C text; NULL: none */
+  int threads;                     /* that execute it together; 1: alone */
+};
+
+/* Does `value` say what the intrin does?  `accept` is asked of every operand
+ * and the expression in its place, a load or a select around one; what it
+ * accepted is in `found`, by operand. */
+typedef bool tt_accept_fn(void *ctx, int operand, const struct tt_expr *);
+bool tt_intrin_matches(const struct tt_intrin *, const struct tt_expr *value,
+                       tt_accept_fn *accept, void *ctx,
+                       const struct tt_expr *found[TT_MAX_OPERANDS]);
+
 /* One call in a schedule block: `stage.primitive(args)`. */
 enum tt_sarg_kind {
   TT_SARG_ID,
@@ -258,6 +304,8 @@ struct tt_program {
   int nvars;                /* next free tt_var.id */
   int nblocks;
   const struct tt_sblock *blocks;
+  int nintrins;
+  const struct tt_intrin *const *intrins; /* that schedules may use */
 };
 
 /* The identity of a reduction in a type: 0, 1, the highest, the lowest
@@ -327,8 +375,13 @@ enum tt_stmt_kind {
                   The indices are scalars and may be outside the tensor. */
   TT_IF,       /* if (cond) body [else other] */
   TT_SEQ,      /* items in order */
+  TT_INTRIN,   /* body, by an instruction where there is one */
   TT_ALLOC     /* tensor (TT_LOCAL) lives during body, contents undefined */
 };
+
+/* What a TT_INTRIN does: start a result in a register, the instruction itself,
+ * or store a result. */
+enum tt_intrin_op { TT_INTRIN_INIT, TT_INTRIN_EMIT, TT_INTRIN_STORE };
 
 struct tt_stmt {
   enum tt_stmt_kind kind;
@@ -345,6 +398,12 @@ struct tt_stmt {
   const struct tt_stmt *const *items; /* SEQ */
   const struct tt_stmt *body, *other;
   const char *comment; /* printed above the statement; NULL: none */
+  /* INTRIN: `idx` are loads of its operands' elements (EMIT), of the result
+   * alone (INIT), or of it and of where it goes (STORE), over `vars`: its
+   * indices, spatial ones first. */
+  const struct tt_intrin *intrin;
+  enum tt_intrin_op op;
+  const struct tt_var *const *vars;
 };
 
 const struct tt_stmt *tt_for(struct tt_arena *, enum tt_for_kind, int lanes,
@@ -354,6 +413,23 @@ const struct tt_stmt *tt_store(struct tt_arena *, const struct tt_tensor *,
                                const struct tt_expr *value);
 const struct tt_stmt *tt_prefetch(struct tt_arena *, const struct tt_tensor *,
                                   int n, const struct tt_expr *const *idx);
+const struct tt_stmt *tt_instruction(struct tt_arena *,
+                                     const struct tt_intrin *,
+                                     enum tt_intrin_op,
+                                     const struct tt_var *const *vars, int n,
+                                     const struct tt_expr *const *operands,
+                                     const struct tt_stmt *body);
+/* An operand, a load, where all of the statement's indices are 0, and the
+ * strides along the dimensions of what the intrin declares. */
+const struct tt_expr *tt_operand_base(struct tt_arena *, const struct tt_stmt *,
+                                      int operand);
+/* false: they are no constants. */
+bool tt_operand_strides(struct tt_arena *, const struct tt_stmt *, int operand,
+                        int64_t *strides);
+/* Are all TT_INTRIN statements what their intrins ask for, in memory that is
+ * aligned to so many bytes?  NULL, or what is not. */
+const char *tt_check_instructions(struct tt_arena *, const struct tt_stmt *,
+                                  int64_t aligned);
 const struct tt_stmt *tt_if(struct tt_arena *, const struct tt_expr *cond,
                             const struct tt_stmt *body,
                             const struct tt_stmt *other);

@@ -10,6 +10,7 @@ ir_libir_a_SOURCES = \
 	ir/factor.c \
 	ir/interp.c ir/interp.h ir/interp_nest.c ir/interp_program.c \
 	ir/interval.c \
+	ir/intrin.c \
 	ir/linear.c \
 	ir/passes.h \
 	ir/program.c \

@@ -29,6 +29,7 @@ stores_to(const struct tt_stmt *s, const struct tt_tensor *t)
     return stores_to(s->body, t) || (s->other && stores_to(s->other, t));
   case TT_FOR:
   case TT_ALLOC:
+  case TT_INTRIN:
     return stores_to(s->body, t);
   }
   return false;
@@ -146,6 +147,24 @@ simp_prefetch(struct tt_simp *s, const struct tt_stmt *st)
   return tt_prefetch(s->arena, st->tensor, st->nidx, idx);
 }
 
+/* Operands stay loads, whatever is known of what they read. */
+static const struct tt_stmt *
+simp_intrin(struct tt_simp *s, const struct tt_stmt *st)
+{
+  const struct tt_expr *loads[TT_MAX_OPERANDS], *idx[TT_MAX_DIMS];
+  const struct tt_stmt *body = stmt(s, st->body);
+  if (is_empty(body))
+    return body;
+  for (int o = 0; o < st->nidx; o++) {
+    const struct tt_expr *e = st->idx[o];
+    for (int i = 0; i < e->nargs; i++)
+      idx[i] = tt_simp(s, e->args[i]);
+    loads[o] = tt_load(s->arena, e->tensor, e->nargs, idx);
+  }
+  return tt_instruction(s->arena, st->intrin, st->op, st->vars, st->nidx, loads,
+                        body);
+}
+
 static const struct tt_stmt *
 simp_seq(struct tt_simp *s, const struct tt_stmt *st)
 {
@@ -175,6 +194,9 @@ stmt(struct tt_simp *s, const struct tt_stmt *st)
     break;
   case TT_PREFETCH:
     r = simp_prefetch(s, st);
+    break;
+  case TT_INTRIN:
+    r = simp_intrin(s, st);
     break;
   case TT_IF:
     r = simp_if(s, st);

@@ -93,6 +93,23 @@ tt_prefetch(struct tt_arena *arena, const struct tt_tensor *tensor, int n,
 }
 
 const struct tt_stmt *
+tt_instruction(struct tt_arena *arena, const struct tt_intrin *intrin,
+               enum tt_intrin_op op, const struct tt_var *const *vars, int n,
+               const struct tt_expr *const *operands,
+               const struct tt_stmt *body)
+{
+  size_t nvars = (size_t)(intrin->nspatial + intrin->nreduce);
+  struct tt_stmt *s = node(arena, TT_INTRIN);
+  s->intrin = intrin;
+  s->op = op;
+  s->vars = tt_arena_dup(arena, vars, nvars * sizeof *vars);
+  s->nidx = n;
+  s->idx = tt_arena_dup(arena, operands, (size_t)n * sizeof *operands);
+  s->body = body;
+  return s;
+}
+
+const struct tt_stmt *
 tt_if(struct tt_arena *arena, const struct tt_expr *cond,
       const struct tt_stmt *body, const struct tt_stmt *other)
 {
@@ -168,7 +185,8 @@ tt_stmt_map_exprs(struct tt_arena *arena, const struct tt_stmt *s,
   struct tt_stmt *r = tt_arena_dup(arena, s, sizeof *s);
   switch (s->kind) {
   case TT_STORE:
-  case TT_PREFETCH: {
+  case TT_PREFETCH:
+  case TT_INTRIN: {
     const struct tt_expr **idx =
         TT_ARRAY(arena, const struct tt_expr *, (size_t)s->nidx);
     for (int i = 0; i < s->nidx; i++)
@@ -176,6 +194,8 @@ tt_stmt_map_exprs(struct tt_arena *arena, const struct tt_stmt *s,
     r->idx = idx;
     if (s->value)
       r->value = fn(ctx, arena, s->value);
+    if (s->body)
+      r->body = tt_stmt_map_exprs(arena, s->body, fn, ctx);
     break;
   }
   case TT_IF:

@@ -299,6 +299,23 @@ check_prefetch(struct nest_ctx *n, const struct tt_stmt *s)
   }
 }
 
+/* Its operands, over its own indices, and what it does. */
+static void
+check_intrin(struct nest_ctx *n, const struct tt_stmt *s)
+{
+  struct tt_verifier *v = n->v;
+  int nvars = s->intrin->nspatial + s->intrin->nreduce;
+  for (int i = 0; i < nvars; i++)
+    TT_PUSH(v->vars, s->vars[i]);
+  for (int i = 0; i < s->nidx; i++) {
+    if (s->idx[i]->kind != TT_LOAD)
+      tt_verifier_fail(v, "an operand of %s is no element", s->intrin->name);
+    tt_verify_expr(v, s->idx[i]);
+  }
+  v->vars.n -= nvars;
+  check_stmt(n, s->body);
+}
+
 static void
 check_branch(struct nest_ctx *n, const struct tt_expr *cond, bool negated,
              const struct tt_stmt *body)
@@ -344,6 +361,9 @@ check_stmt(struct nest_ctx *n, const struct tt_stmt *s)
     break;
   case TT_PREFETCH:
     check_prefetch(n, s);
+    break;
+  case TT_INTRIN:
+    check_intrin(n, s);
     break;
   case TT_IF:
     if (s->cond->type.dtype != TT_BOOL || s->cond->type.lanes != 1)

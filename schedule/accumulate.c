@@ -44,6 +44,17 @@ acc_here(struct tt_inst *in, const struct tt_expr **idx, int *n)
   return in->acc;
 }
 
+int
+tt_lw_result_index(struct tt_inst *in, bool acc, const struct tt_tensor **t,
+                   const struct tt_expr **idx)
+{
+  *t = acc ? in->acc : in->target;
+  if (acc)
+    return acc_index(in, idx);
+  target_index(in, idx);
+  return in->ss->stage->nspatial;
+}
+
 static bool
 is_true(const struct tt_expr *e)
 {
@@ -270,13 +281,24 @@ sweep_point(struct tt_inst *in, enum sweep what)
                                               : tt_lw_guarded(in, all);
 }
 
+static stmt
+point_inside(struct tt_inst *in, void *ctx)
+{
+  return sweep_point(in, ((const struct sweeping *)ctx)->what);
+}
+
 /* A nest over the spatial loops from a position on. */
 static stmt
 sweep_from(struct tt_inst *in, struct sweeping sw)
 {
   const struct tt_stage_schedule *ss = in->ss;
-  while (sw.position < ss->norder && ss->loops[ss->order[sw.position]].reduce)
+  int tile = in->registers ? tt_tensor_position(ss) : ss->norder;
+  while (sw.position < tile && ss->loops[ss->order[sw.position]].reduce)
     sw.position++;
+  if (in->registers && sw.position == tile)
+    return tt_lw_instruction(
+        in, sw.what == INIT_ACC ? TT_INTRIN_INIT : TT_INTRIN_STORE,
+        point_inside, &sw);
   if (sw.position == ss->norder)
     return sweep_point(in, sw.what);
   return tt_lw_enter(in, ss->order[sw.position],
@@ -366,7 +388,13 @@ tt_lw_accumulate(struct tt_inst *in, int i)
     dims[n] = (dims[n] + v->lanes - 1) / v->lanes * v->lanes;
     n++;
   }
-  in->acc = tt_lw_local_tensor(lw, name, out->dtype, n, dims);
+  struct tt_tensor *local = tt_lw_local_tensor(lw, name, out->dtype, n, dims);
+  in->registers = tt_lw_keeps_registers(in);
+  if (in->registers) {
+    local->fragment = in->ss->intrin;
+    local->scope = TT_REGISTER;
+  }
+  in->acc = local;
   in->acc_position = i;
   const struct tt_tensor *acc = in->acc, *acc_rest = in->acc_rest;
   const struct tt_expr *first = first_iteration(in, i);
@@ -378,6 +406,7 @@ tt_lw_accumulate(struct tt_inst *in, int i)
   parts[1] = tt_lw_rest(in, i);
   parts[2] = tt_lw_finish_or_store(in, i, store_accumulators);
   in->acc = in->acc_rest = NULL;
+  in->registers = false;
   in->acc_vector = -1;
   stmt st = tt_alloc_stmt(ar, acc, tt_seq(ar, 3, parts));
   return acc_rest ? tt_alloc_stmt(ar, acc_rest, st) : st;

@@ -237,8 +237,9 @@ check_stage(struct tt_schedule *s, int stage)
 bool
 tt_check_bound(struct tt_schedule *s)
 {
-  for (int i = 0; i < s->nstages && s->nbound > 0; i++)
-    if (s->stages[i].place != TT_INLINE && !check_stage(s, i))
+  for (int i = 0; i < s->nstages; i++)
+    if (s->stages[i].place != TT_INLINE &&
+        ((s->nbound > 0 && !check_stage(s, i)) || !tt_check_warps(s, i)))
       return false;
   return true;
 }

@@ -8,6 +8,7 @@ schedule_libschedule_a_SOURCES = \
 	schedule/cache.c \
 	schedule/choices.c \
 	schedule/finish.c \
+	schedule/instruct.c \
 	schedule/loops.c \
 	schedule/lower.c schedule/lower.h \
 	schedule/nests.c \
@@ -24,4 +25,5 @@ schedule_libschedule_a_SOURCES = \
 	schedule/space_gpu.c schedule/space_chain.c schedule/space_parts.c \
 	schedule/space_transform.c \
 	schedule/state.c schedule/state.h \
+	schedule/tensorize.c \
 	schedule/text.c

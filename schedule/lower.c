@@ -109,7 +109,7 @@ enter_leaf(struct tt_inst *in, int loop, struct tt_how how, tt_inside_fn *fn,
     v->id = lw->nvars++;
     in->val[loop] = tt_iadd(lw->arena, tt_var_ref(lw->arena, v), in->val[loop]);
   }
-  stmt st = fn(in, ctx);
+  stmt st = how.scheduled ? tt_lw_in_threads(in, loop, fn, ctx) : fn(in, ctx);
   in->val[loop] = NULL;
   return v ? tt_for(lw->arena, how.kind, how.lanes, v, st) : st;
 }
@@ -617,12 +617,27 @@ nest_inside(struct tt_inst *in, void *ctx)
   return nest(in, *(const int *)ctx);
 }
 
+static stmt
+update_inside(struct tt_inst *in, void *ctx)
+{
+  (void)ctx;
+  return tt_lw_update(in);
+}
+
 /* The loops from position i on. */
 stmt
 tt_lw_rest(struct tt_inst *in, int i)
 {
   if (in->lw->error)
     return NULL;
+  if (in->ss->intrin && i == tt_tensor_position(in->ss)) {
+    if (tt_lw_whole_tiles(in))
+      return tt_lw_instruction(in, TT_INTRIN_EMIT, update_inside, NULL);
+    if (in->registers)
+      in->lw->error =
+          tt_arena_printf(in->lw->arena, "a part of %s is no whole tile of %s",
+                          in->ss->stage->out->name, in->ss->intrin->name);
+  }
   if (i == in->ss->norder)
     return tt_lw_update(in);
   int next = i + 1;

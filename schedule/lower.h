@@ -38,8 +38,10 @@ struct tt_inst {
    * its iterations, and `acc_rest` takes what does not fill its vectors. */
   const struct tt_tensor *acc, *acc_rest;
   int acc_position, acc_vector;
-  bool finishing; /* the sums to be stored are whole */
-  bool in_rest;   /* in the iterations that fill no vector */
+  bool finishing;            /* the sums to be stored are whole */
+  bool registers;            /* the accumulators are an intrin's registers */
+  const struct tt_var *lane; /* of the threads that execute an intrin */
+  bool in_rest;              /* in the iterations that fill no vector */
   int nguards;
   int guards[TT_MAX_LOOPS]; /* split loops whose value must be checked */
 };
@@ -167,6 +169,25 @@ const struct tt_stmt *tt_lw_update(struct tt_inst *);
 const struct tt_stmt *tt_lw_init_target(struct tt_inst *, int i);
 /* The nest from position i on around accumulators. */
 const struct tt_stmt *tt_lw_accumulate(struct tt_inst *, int i);
+
+/* ---- instruct.c ---- */
+/* Can tensorized loops, from the place reached on, be instructions? */
+bool tt_lw_whole_tiles(const struct tt_inst *);
+/* Are accumulators made here the intrin's registers?  Sets lw->error where
+ * they must be and cannot. */
+bool tt_lw_keeps_registers(struct tt_inst *);
+/* The instruction for the tile at the place reached; `fn` makes what it does
+ * at one point. */
+const struct tt_stmt *tt_lw_instruction(struct tt_inst *, enum tt_intrin_op,
+                                        tt_inside_fn *fn, void *ctx);
+/* The inside of a loop, once for each of the threads that execute the stage's
+ * intrin where the loop counts groups of them. */
+const struct tt_stmt *tt_lw_in_threads(struct tt_inst *, int loop,
+                                       tt_inside_fn *fn, void *ctx);
+/* Indices of the point reached in the accumulators, or in what the stage
+ * computes; returns their number. */
+int tt_lw_result_index(struct tt_inst *, bool acc, const struct tt_tensor **,
+                       const struct tt_expr **idx);
 
 /* What becomes of the sum of a point, `t` in the target: it is stored, or what
  * finishes the reduction takes it. */

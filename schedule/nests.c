@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+enum { GPU_ALIGNED = 16 }; /* bytes: what kernels assume of their arguments */
+
 struct marking {
   bool *needed;
 };
@@ -322,6 +324,11 @@ tt_schedule_lower(struct tt_arena *ar, const struct tt_schedule *s,
       .ntemps = l.temps.n,
       .temps =
           tt_arena_dup(ar, l.temps.items, (size_t)l.temps.n * sizeof(void *))};
+  int64_t aligned = s->nbound ? GPU_ALIGNED : 1;
+  if (!lw.error)
+    lw.error = tt_check_instructions(ar, out->body, aligned);
+  if (!lw.error && out->prepare)
+    lw.error = tt_check_instructions(ar, out->prepare, aligned);
   free(l.prepare.items);
   free(l.body.items);
   free(l.prepared.items);

@@ -96,6 +96,10 @@ permute_stores(const struct tt_lowering *lw, stmt s)
     r = tt_alloc_stmt(ar, tt_lw_stored(lw, s->tensor),
                       permute_stores(lw, s->body));
     break;
+  case TT_INTRIN:
+    r = tt_instruction(ar, s->intrin, s->op, s->vars, s->nidx, s->idx,
+                       permute_stores(lw, s->body));
+    break;
   case TT_STORE:
   case TT_PREFETCH: {
     const struct tt_stored *t = find(lw, s->tensor);

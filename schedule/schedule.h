@@ -92,6 +92,9 @@ struct tt_stage_schedule {
   struct tt_prefetch_of prefetches[TT_MAX_PREFETCHES];
   int nlayout;             /* the result's dimensions in the order in which */
   int layout[TT_MAX_DIMS]; /* they are stored, outermost first; 0: declared */
+  const struct tt_intrin *intrin; /* does the innermost loops; NULL: none */
+  int tile[TT_MAX_LOOPS]; /* these loops, by the intrin's indices, spatial ones
+                             first: as they stand in the order */
 };
 
 struct tt_schedule {
@@ -180,6 +183,14 @@ bool tt_layout(struct tt_schedule *, int stage, int ndims, const int *dims);
  * cache; 0 <= distance. */
 bool tt_prefetch_at(struct tt_schedule *, int stage, const char *what, int loop,
                     int64_t distance);
+
+/* The loops from `loop` on, the innermost ones, are done by an intrin of the
+ * program: their values and types are its statement's, their iterations its
+ * indices'. */
+bool tt_tensorize(struct tt_schedule *, int stage, int loop,
+                  const struct tt_intrin *);
+const struct tt_intrin *tt_find_intrin(const struct tt_schedule *,
+                                       const char *name); /* or NULL */
 
 /* ---- the text form ---- */
 /* Apply one call, or a block.  false: s->error (and *bad the call). */

@@ -595,5 +595,5 @@ tt_check_stage(struct tt_schedule *s, int stage)
          check_shift(s, stage) && check_strict(s, stage) &&
          check_caches(s, stage) && check_prefetches(s, stage) &&
          check_attached(s, stage) && tt_check_shrink(s, stage) &&
-         tt_check_bound(s);
+         tt_check_tile(s, stage) && tt_check_bound(s);
 }

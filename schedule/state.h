@@ -40,6 +40,12 @@ bool tt_check_stage(struct tt_schedule *, int stage);
 bool tt_check_bound(struct tt_schedule *);
 /* Is the loop made of that one by splits and fusions? */
 bool tt_comes_from(const struct tt_stage_schedule *, int loop, int ancestor);
+/* The parts of it about tensorized loops; the second is about instructions
+ * that several threads execute, and the places of all stages matter. */
+bool tt_check_tile(struct tt_schedule *, int stage);
+bool tt_check_warps(struct tt_schedule *, int stage);
+/* The position of the first tensorized loop; after all loops: there is none. */
+int tt_tensor_position(const struct tt_stage_schedule *);
 const char *tt_stage_name(const struct tt_schedule *, int stage);
 /* For a read with a value outside the tensor, SELECT(inside, load, v): v, when
  * the condition says nothing but that the index is inside.  Else NULL. */

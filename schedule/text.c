@@ -410,6 +410,25 @@ do_prefetch(const struct call *k)
          tt_prefetch_at(k->s, k->stage, name, loop, distance);
 }
 
+static bool
+do_tensorize(const struct call *k)
+{
+  const char *name;
+  int loop;
+  if (!arg_loop(k, k->stage, 0, false, &loop) || !arg_id(k, 1, &name))
+    return false;
+  const struct tt_intrin *in = tt_find_intrin(k->s, name);
+  if (in)
+    return tt_tensorize(k->s, k->stage, loop, in);
+  struct tt_sb have = {0};
+  for (int i = 0; i < k->s->program->nintrins; i++)
+    tt_sb_printf(&have, " %s", k->s->program->intrins[i]->name);
+  tt_refuse(k->s, "no intrin '%s' (have%s)", name,
+            have.len ? tt_sb_str(&have) : " none");
+  tt_sb_free(&have);
+  return false;
+}
+
 /* name, fewest and most positional arguments, allowed keys, how it is used */
 static const struct primitive {
   const char *name;
@@ -451,6 +470,7 @@ static const struct primitive {
      {"scope"},
      "cache_write(loop, scope=\"register\")",
      do_cache_write},
+    {"tensorize", 2, 2, {0}, "tensorize(loop, intrin)", do_tensorize},
     {"prefetch", 3, 3, {0}, "prefetch(tensor, loop, distance)", do_prefetch},
 };
 #define NPRIMITIVES ((int)(sizeof primitives / sizeof primitives[0]))

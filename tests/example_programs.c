@@ -33,6 +33,9 @@ const struct example tt_examples[] = {
     {"lstm_cell.te", {{0}}},
     {"stencil3.te", {{0}}},
     {"bmm.te", {{0}}},
+    {"dp4a.te", {{"M", "64"}, {"N", "128"}, {"K", "64"}}},
+    {"hgemm.te", {{"M", "128"}, {"N", "128"}, {"K", "64"}}},
+    {"hgemm_mma.te", {{"M", "128"}, {"N", "128"}, {"K", "32"}}},
 };
 const int tt_nexamples = sizeof tt_examples / sizeof *tt_examples;
 

@@ -276,6 +276,16 @@ tests_test_opencl_LDADD = tests/libexec.a tests/librandom.a \
 	frontend/libfrontend.a schedule/libschedule.a \
 	codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS) $(OPENCL_LIBS)
 endif
+check_PROGRAMS += tests/test_tensorize
+TESTS += tests/test_tensorize
+tests_test_tensorize_SOURCES = tests/test_tensorize.c \
+	tests/compile.c tests/compile.h \
+	tests/example_programs.c tests/example_programs.h \
+	tests/random_pairs.c tests/random_pairs.h \
+	tests/random_schedule.c tests/random_schedule.h
+tests_test_tensorize_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_tensorize_LDADD = tests/libexec.a frontend/libfrontend.a \
+	schedule/libschedule.a codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
 check_PROGRAMS += tests/test_operators
 TESTS += tests/test_operators
 tests_test_operators_SOURCES = tests/test_operators.c

@@ -225,6 +225,106 @@ try_finish(struct dice *d)
     }
 }
 
+/* A plain loop for an index of an intrin, of as many iterations, split off a
+ * longer one; -1: there is none. */
+static int
+loop_for(struct dice *d, int stage, const struct tt_var *index, bool reduce,
+         const bool *taken)
+{
+  const struct tt_stage_schedule *ss = &d->s->stages[stage];
+  enum tt_tail tails[] = {TT_TAIL_PEEL, TT_TAIL_PEEL, TT_TAIL_PEEL,
+                          TT_TAIL_SHIFT};
+  int from = below(d, ss->norder);
+  for (int i = 0; i < ss->norder; i++) {
+    int h = ss->order[(from + i) % ss->norder];
+    const struct tt_loop *l = &ss->loops[h];
+    if (taken[h] || l->reduce != reduce || l->kind != TT_SERIAL ||
+        l->extent < index->extent)
+      continue;
+    return l->extent == index->extent
+               ? h
+               : tt_split(d->s, stage, h, index->extent, fresh(d, "t"),
+                          tails[below(d, 4)]);
+  }
+  return -1;
+}
+
+/* Other loops as they stand, or those of the reduction last; then the tile. */
+static bool
+tile_innermost(struct dice *d, int stage, int n, const int *tile,
+               const bool *taken)
+{
+  const struct tt_stage_schedule *ss = &d->s->stages[stage];
+  int order[TT_MAX_LOOPS], k = 0;
+  bool sorted = below(d, 4) > 0;
+  for (int pass = 0; pass < (sorted ? 2 : 1); pass++)
+    for (int i = 0; i < ss->norder; i++)
+      if (!taken[ss->order[i]] &&
+          (!sorted || ss->loops[ss->order[i]].reduce == pass))
+        order[k++] = ss->order[i];
+  memcpy(order + k, tile, (size_t)n * sizeof *tile);
+  return tt_reorder(d->s, stage, k + n, order);
+}
+
+/* Copies of what the tile reads, as it lies there: made outside of it. */
+static void
+copy_operands(struct dice *d, int stage, int n, const int *tile)
+{
+  const struct tt_stage_schedule *ss = &d->s->stages[stage];
+  struct used u = {.n = 0};
+  int at = ss->norder > n ? ss->order[below(d, ss->norder - n)] : TT_OUTSIDE;
+  tt_expr_visit(ss->value, note_tensor, &u);
+  for (int i = 0; i < u.n; i++) {
+    bool done = false;
+    for (int set = 1; set < 1 << n && !done; set++) {
+      int layout[TT_MAX_DIMS], k = 0, from = at == TT_OUTSIDE ? 0 : 1;
+      while (at != TT_OUTSIDE && ss->order[from - 1] != at)
+        from++;
+      for (int j = from; j < ss->norder - n && k < TT_MAX_DIMS - n; j++)
+        if (below(d, 2))
+          layout[k++] = ss->order[j];
+      for (int j = 0; j < n; j++)
+        if (set >> j & 1)
+          layout[k++] = tile[j];
+      done = tt_cache_read(d->s, stage, u.tensors[i], at, k, layout, 0,
+                           fresh(d, "op"));
+    }
+  }
+}
+
+static void
+try_tensorize(struct dice *d)
+{
+  struct tt_schedule *s = d->s;
+  if (!s->program->nintrins)
+    return;
+  int stage = below(d, s->nstages), tile[TT_MAX_LOOPS], n = 0;
+  const struct tt_intrin *in =
+      s->program->intrins[below(d, s->program->nintrins)];
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  bool taken[TT_MAX_LOOPS] = {false};
+  for (; n < in->nspatial + in->nreduce; n++) {
+    bool reduce = n >= in->nspatial;
+    tile[n] = loop_for(d, stage,
+                       reduce ? in->reduce[n - in->nspatial] : in->spatial[n],
+                       reduce, taken);
+    if (tile[n] < 0)
+      return;
+    taken[tile[n]] = true;
+  }
+  if (!tile_innermost(d, stage, n, tile, taken))
+    return;
+  int first = 0;
+  while (first < ss->norder - n && !ss->loops[ss->order[first]].reduce)
+    first++;
+  if (in->threads > 1 && first > 0)
+    tt_bind(s, stage, ss->order[below(d, first)], TT_THREAD_Y);
+  if (in->red == TT_RED_SUM && ss->cache_write == TT_NO_CACHE && below(d, 8))
+    tt_cache_write(s, stage, first ? ss->order[first - 1] : TT_OUTSIDE);
+  if (tt_tensorize(s, stage, tile[0], in) && below(d, 3))
+    copy_operands(d, stage, n, ss->tile);
+}
+
 static void
 try_one(struct dice *d)
 {
@@ -328,6 +428,8 @@ tt_random_schedule(struct tt_arena *arena, const struct tt_program *program,
   for (int i = 0; i < tries; i++) {
     if (finishes && i % 4 == 3)
       try_finish(&d);
+    for (int t = i == 0 ? 8 : i % 4 == 2; t > 0; t--)
+      try_tensorize(&d);
     try_one(&d);
     if (seed % 7 == 5)
       try_bind(&d);

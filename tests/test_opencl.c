@@ -270,6 +270,14 @@ examples_are_right(void **state)
         check(ar, tt_gpu_schedule(ar, p, false, true), p, 1, &skipped);
     if (error || skipped)
       fail_msg("%s: %s", tt_examples[i].file, error ? error : "skipped");
+    /* Its own schedule, with an instruction that the device may not have. */
+    struct tt_schedule *own = tt_schedule_new(ar, p, false);
+    if (p->nintrins) {
+      assert_true(tt_schedule_apply(own, &p->blocks[0], NULL));
+      error = check(ar, own, p, 1, &skipped);
+      if (error || skipped)
+        fail_msg("%s: %s", tt_examples[i].file, error ? error : "skipped");
+    }
     /* Points of the space, of a CPU as a device and of others. */
     for (uint64_t seed = 2; seed < 4; seed++) {
       struct tt_schedule *point = tt_random_gpu_point(ar, p, seed);

@@ -139,6 +139,47 @@ put_stage(struct lanes *h, const struct tt_stage *s)
     tt_expr_visit(s->where, put_node, &v);
 }
 
+/* NULL is another text than "". */
+static void
+put_text(struct lanes *h, const char *text)
+{
+  size_t n = text ? strlen(text) + 1 : 0;
+  put(h, n);
+  for (size_t i = 0; i < n; i++)
+    put(h, (uint64_t)(unsigned char)text[i]);
+}
+
+/* What schedules can say and what comes of it depends on all of an intrin. */
+static void
+put_intrin(struct lanes *h, const struct tt_intrin *in)
+{
+  const struct tt_stage s = {
+      .out = (struct tt_tensor *)in->operands[in->result].tensor,
+      .red = in->red,
+      .nspatial = in->nspatial,
+      .nreduce = in->nreduce,
+      .spatial = in->spatial,
+      .reduce = in->reduce,
+      .value = in->value};
+  const char *texts[] = {in->name, in->guard, in->header,
+                         in->init, in->emit,  in->store};
+
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+    put_text(h, texts[i]);
+  put(h, (uint64_t)in->threads);
+  put(h, (uint64_t)in->noperands);
+  for (int i = 0; i < in->noperands; i++) {
+    const struct tt_operand_of *o = &in->operands[i];
+    put_tensor(h, o->tensor);
+    put_text(h, o->reg);
+    put_text(h, o->load);
+    put(h, (uint64_t)o->inner);
+    put(h, (uint64_t)o->aligned);
+    put(h, (uint64_t)o->dense << 1 | (uint64_t)o->shared);
+  }
+  put_stage(h, &s);
+}
+
 const char *
 tt_program_hash(struct tt_arena *arena, const struct tt_program *p)
 {
@@ -150,6 +191,8 @@ tt_program_hash(struct tt_arena *arena, const struct tt_program *p)
   put(&h, (uint64_t)p->nstages);
   for (int i = 0; i < p->nstages; i++)
     put_stage(&h, p->stages[i]);
+  for (int i = 0; i < p->nintrins; i++)
+    put_intrin(&h, p->intrins[i]);
   return tt_arena_printf(arena, "%016llx%016llx",
                          (unsigned long long)mix(h.a ^ h.b << 1),
                          (unsigned long long)mix(h.b + h.a));

@@ -4,7 +4,7 @@ schedule_libschedule_a_SOURCES = \
 	schedule/analysis.c schedule/analysis.h \
 	schedule/annotate.c \
 	schedule/bind.c \
-	schedule/gpu_default.c schedule/gpu_tiles.c schedule/gpu_reduce.c \
+	schedule/gpu_default.c schedule/gpu_tensor.c schedule/gpu_tiles.c schedule/gpu_reduce.c \
 	schedule/cache.c \
 	schedule/choices.c \
 	schedule/finish.c \

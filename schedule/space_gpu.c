@@ -24,6 +24,7 @@ enum {
   MAX_AXES = 3,     /* candidates for vectors and rows */
   MAX_OPERANDS = 4, /* that can be laid out anew */
   MAX_KNOBS = 64,
+  MAX_INTRINS = 4,
   MAX_THREADS = 64,    /* of a block on a CPU */
   REGISTERS = 1 << 16, /* floats that the threads of a processor share */
   MOST_SIDE = 256,     /* rows and columns of a block's tile */
@@ -43,6 +44,9 @@ struct rule {
   /* rows and columns of a tile: virtual threads, threads, a run of each */
   int k_rvthreads, k_cvthreads, k_rrun, k_crun, k_rthreads, k_cthreads, k_steps;
   int k_splitk, k_share[2];
+  int nintrins;
+  const struct tt_intrin *intrin[MAX_INTRINS]; /* that can do the inside */
+  int k_intrin, k_warps[5];                    /* as in tt_gpu_warps */
   int nvec, vec[MAX_AXES], nrow, row[MAX_AXES];
   unsigned pads; /* axes that can be rounded up, a bit each */
   int noperands;
@@ -388,6 +392,24 @@ derive_grid(struct rules *r, struct rule *rule, int stage)
   rule->k_finish = add_choice(r, stage, "finish", 2, 1);
 }
 
+/* Instructions of the program that threads execute together, in the language
+ * that has them. */
+static void
+derive_tensor(struct rules *r, struct rule *rule, int stage)
+{
+  static const char *const names[] = {"trows", "tcols", "rwarps", "cwarps",
+                                      "tsteps"};
+  static const int64_t sizes[] = {1, 2, 4};
+  rule->nintrins = tt_gpu_tensor_intrins(
+      r->arena, r->program, stage, r->strict_fp, MAX_INTRINS, rule->intrin);
+  if (!rule->nintrins)
+    return;
+  rule->k_intrin = add_choice(r, stage, "intrin", rule->nintrins + 1, 1);
+  for (int i = 0; i < 5; i++)
+    rule->k_warps[i] =
+        add_knob(r, stage, names[i], TT_KNOB_FACTOR, 3, sizes, 2);
+}
+
 static void
 derive(struct rules *r, int stage, double share)
 {
@@ -401,10 +423,13 @@ derive(struct rules *r, int stage, double share)
   rule->k_rvthreads = rule->k_cvthreads = rule->k_rrun = rule->k_crun = -1;
   rule->k_rthreads = rule->k_cthreads = rule->k_steps = -1;
   rule->k_splitk = rule->k_share[0] = rule->k_share[1] = -1;
+  rule->k_intrin = -1;
   if (st->red == TT_RED_NONE || st->prepare || share < 0.01)
     return;
   if (!r->target.gpu.cpu)
     derive_grid(r, rule, stage);
+  if (rule->grid && !r->target.gpu.vectors)
+    derive_tensor(r, rule, stage);
   if (!lanes_of(r, st) || !r->target.gpu.cpu)
     return;
   int nacc = tt_accesses(r->arena, st, st->value, acc);
@@ -697,6 +722,28 @@ apply_grid(const struct rules *r, const int *config, const struct rule *rule,
   return tt_gpu_tile(s, stage, &t) == TT_GPU_DONE;
 }
 
+static bool
+apply_tensor(const struct rules *r, const int *config, const struct rule *rule,
+             struct tt_schedule *s, int stage, const struct tt_intrin *in)
+{
+  int v[5];
+  for (int i = 0; i < 5; i++)
+    v[i] = (int)value_of(r, config, rule->k_warps[i], 2);
+  const struct tt_gpu_warps w = {v[0], v[1], v[2], v[3], v[4]};
+  return tt_gpu_tensor_fits(in, &w, &r->target.gpu) &&
+         tt_gpu_tensor(s, stage, in, &w) == TT_GPU_DONE;
+}
+
+static bool
+apply_rule(const struct rules *r, const int *config, const struct rule *rule,
+           struct tt_schedule *s, int stage)
+{
+  int intrin = (int)value_of(r, config, rule->k_intrin, 0);
+  if (intrin)
+    return apply_tensor(r, config, rule, s, stage, rule->intrin[intrin - 1]);
+  return (rule->grid ? apply_grid : apply_tiled)(r, config, rule, s, stage);
+}
+
 /* Threads of what is bound. */
 static bool
 within_limits(const struct rules *r, const struct tt_schedule *s)
@@ -731,8 +778,7 @@ tt_gpu_space_schedule(struct tt_arena *arena, const struct tt_space *space,
     int before = s->nstages;
     if (s->stages[i].place != TT_ROOT)
       continue;
-    if ((rule->tiled || rule->grid) &&
-        !(rule->grid ? apply_grid : apply_tiled)(r, config, rule, s, i))
+    if ((rule->tiled || rule->grid) && !apply_rule(r, config, rule, s, i))
       return NULL;
     i += s->nstages - before; /* behind the sums of parts */
     if (s->nstages > before || !(rule->tiled || rule->grid))

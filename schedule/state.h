@@ -88,6 +88,26 @@ bool tt_gpu_choose_tile(const struct tt_schedule *, int stage,
  * stands at `stage`, and the one that sums these behind it. */
 enum tt_gpu_step tt_gpu_tile(struct tt_schedule *, int stage,
                              const struct tt_gpu_tile *);
+/* ---- gpu_tensor.c ---- */
+/* Groups of threads of a block along either side, results of an instruction
+ * that each has, and steps of it that operands are shared for. */
+struct tt_gpu_warps {
+  int rows, cols, row_warps, col_warps, steps;
+};
+/* Tiles of that instruction, which several threads execute, where the stage is
+ * a product that it matches and the sizes divide.  NONE: nothing was done. */
+enum tt_gpu_step tt_gpu_tensor(struct tt_schedule *, int stage,
+                               const struct tt_intrin *,
+                               const struct tt_gpu_warps *);
+/* Those of the program that the stage could be tiled by, at most `max`;
+ * returns their number. */
+int tt_gpu_tensor_intrins(struct tt_arena *, const struct tt_program *,
+                          int stage, bool strict_fp, int max,
+                          const struct tt_intrin **out);
+/* Do a block's threads, registers and shared memory suffice? */
+bool tt_gpu_tensor_fits(const struct tt_intrin *, const struct tt_gpu_warps *,
+                        const struct tt_gpu_limits *);
+
 /* The threads of a block for each result of a long reduction.  DONE: stages
  * were added before it that are computed in it. */
 enum tt_gpu_step tt_gpu_reduce(struct tt_schedule *, int stage);

@@ -226,6 +226,67 @@ examples_for_gpus_are_right(void **state)
   assert_int_equal(found, 3);
 }
 
+/* ---- the space --------------------------------------------------------- */
+
+/* A space for CUDA of a product that an instruction matches begins with it, and
+ * its points are right; one for OpenCL has none. */
+static void
+check_space(const struct example *e)
+{
+  struct tt_target_model target = {.registers = 32,
+                                   .gpu = {.lanes = 1,
+                                           .units = 4,
+                                           .threads = 1024,
+                                           .items = {1024, 1024, 64},
+                                           .shared = 49152,
+                                           .scratchpad = true,
+                                           .registers = 255}};
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *p = tt_example_program(ar, e, false);
+  struct tt_space *space = tt_gpu_space_new(ar, p, &target, false);
+  int *config = TT_ARRAY(ar, int, (size_t)space->nknobs + 1), points = 0;
+  struct tt_nest nests[2];
+  struct exec_case cases[2];
+  struct tt_values *want = tt_values_new();
+  tt_values_random(want, p, 1);
+  assert_null(tt_interpret_program(p, want));
+  tt_gpu_space_default(space, config);
+  for (int i = 0; i < 200 && points < 2; i++) {
+    struct tt_schedule *s = tt_gpu_space_schedule(ar, space, config);
+    const char *error = NULL;
+    if (i == 0 && (!s || !s->stages[0].intrin))
+      fail_msg("%s: no instruction by default", e->file);
+    if (s && s->stages[0].intrin) {
+      if (!tt_schedule_lower(ar, s, &nests[points], &error))
+        fail_msg("%s: %s", e->file, error);
+      cases[points] = (struct exec_case){
+          .nest = &nests[points], .in = want, .want = want, .gpu = true};
+      points++;
+    }
+    for (int k = 0; k < space->nknobs; k++)
+      config[k] = (config[k] + 1 + i / (k + 1)) % space->knobs[k].n;
+  }
+  assert_int_equal(points, 2);
+  const char *error = exec_c(ar, points, cases, 0, NULL);
+  if (error)
+    fail_msg("%s: %s", e->file, error);
+  target.gpu.vectors = true;
+  space = tt_gpu_space_new(ar, p, &target, false);
+  for (int k = 0; k < space->nknobs; k++)
+    assert_null(strstr(space->knobs[k].name, ".intrin"));
+  tt_values_free(want);
+  tt_arena_free(ar);
+}
+
+static void
+spaces_have_instructions(void **state)
+{
+  (void)state;
+  for (int i = 0; i < tt_nexamples; i++)
+    if (strncmp(tt_examples[i].file, "hgemm", 5) == 0)
+      check_space(&tt_examples[i]);
+}
+
 /* ---- what is refused --------------------------------------------------- */
 
 static const char wide[] =
@@ -370,6 +431,7 @@ main(void)
       cmocka_unit_test(strides_are_named),
       cmocka_unit_test(threads_are_named),
       cmocka_unit_test(examples_for_gpus_are_right),
+      cmocka_unit_test(spaces_have_instructions),
       cmocka_unit_test(random_tiles_keep_results),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,225 @@
+/* Tiles for a GPU whose inside is an instruction of the program that several
+ * threads execute together.
+ *
+ * A block computes a tile of rows and columns, which its groups of threads
+ * (warps) share: each keeps some of the instruction's results in registers.
+ * What the block reads for some steps of the reduction lies in shared memory,
+ * as the instruction takes it.  Sizes divide the axes: the instruction has no
+ * smaller form.
+ */
+#include "config.h"
+
+#include "schedule/state.h"
+
+enum {
+  MOVED = 16,          /* bytes that a thread copies at once */
+  REGISTERS = 1 << 16, /* that the threads of a processor share */
+  ADDRESSES = 32       /* of a thread's registers are not results */
+};
+
+/* An axis of the tile: its loop of blocks, of groups of threads, of a group's
+ * results, and inside a result. */
+struct side {
+  int loop, warp, tile, inner;
+};
+
+static bool
+split_side(struct tt_schedule *s, int stage, int axis, int64_t warps,
+           int64_t tiles, int64_t size, struct side *out)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  static const char *const suffix[] = {"w", "f", "i"};
+  int64_t factors[] = {warps * tiles * size, tiles * size, size};
+  int at[3], loop = axis;
+  if (ss->loops[axis].extent % factors[0])
+    return false;
+  for (int i = 0; i < 3; i++) {
+    const char *name =
+        tt_arena_printf(s->arena, "%s_%s", ss->loops[axis].name, suffix[i]);
+    loop = tt_split(s, stage, loop, factors[i], name, TT_TAIL_PEEL);
+    if (loop < 0)
+      return false;
+    at[i] = loop;
+  }
+  *out = (struct side){ss->loops[at[0]].other, ss->loops[at[1]].other,
+                       ss->loops[at[2]].other, at[2]};
+  return true;
+}
+
+/* The loops of the reduction: outside of the copies, steps of the instruction,
+ * and inside one. */
+static bool
+split_steps(struct tt_schedule *s, int stage, int axis, int64_t steps,
+            int64_t size, struct side *out)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  const char *stem = ss->loops[axis].name;
+  if (ss->loops[axis].extent % (steps * size))
+    return false;
+  int step = tt_split(s, stage, axis, steps * size,
+                      tt_arena_printf(s->arena, "%s_f", stem), TT_TAIL_PEEL);
+  int inner = step < 0 ? -1
+                       : tt_split(s, stage, step, size,
+                                  tt_arena_printf(s->arena, "%s_i", stem),
+                                  TT_TAIL_PEEL);
+  if (inner < 0)
+    return false;
+  *out =
+      (struct side){ss->loops[step].other, -1, ss->loops[inner].other, inner};
+  return true;
+}
+
+static bool
+any_place(void *ctx, int operand, const struct tt_expr *e)
+{
+  (void)ctx;
+  (void)operand;
+  return e->kind == TT_LOAD;
+}
+
+/* The side that the operand's dimension runs along. */
+static const struct side *
+side_of(const struct tt_stage_schedule *ss, const struct tt_operand_of *o,
+        int dim, const struct side *sides)
+{
+  for (int i = 0; i < 3; i++)
+    if (ss->tile[o->index[dim]] == sides[i].inner)
+      return &sides[i];
+  return NULL;
+}
+
+/* Copies of the operands: the tiles of the instruction one behind the other. */
+static bool
+stage_operands(struct tt_schedule *s, int stage, const struct side *sides)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  const struct tt_intrin *in = ss->intrin;
+  const struct tt_expr *found[TT_MAX_OPERANDS];
+  if (!tt_intrin_matches(in, ss->value, any_place, NULL, found))
+    return false;
+  for (int o = 0; o < in->noperands; o++) {
+    const struct tt_operand_of *op = &in->operands[o];
+    int layout[TT_MAX_DIMS], n = 0;
+    if (o == in->result || op->tensor->ndim != 2)
+      continue;
+    const struct side *side[2] = {side_of(ss, op, 0, sides),
+                                  side_of(ss, op, 1, sides)};
+    layout[n++] = sides[2].tile;
+    for (int d = 0; d < 2; d++)
+      if (side[d] != &sides[2]) {
+        layout[n++] = side[d]->warp;
+        layout[n++] = side[d]->tile;
+      }
+    layout[n++] = side[0]->inner;
+    layout[n++] = side[1]->inner;
+    const struct tt_tensor *t = found[o]->tensor;
+    if (!tt_cache_read(s, stage, t, sides[2].loop, n, layout,
+                       MOVED / tt_dtype_bytes(t->dtype),
+                       tt_arena_printf(s->arena, "%s_s", t->name)))
+      return false;
+  }
+  return true;
+}
+
+/* Spatial axes beside the tile's are blocks of the third dimension. */
+static bool
+bind_rest(struct tt_schedule *s, int stage, const int *rest, int n)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  int loop = n ? rest[0] : -1;
+  for (int i = 1; i < n && loop >= 0; i++)
+    loop = tt_fuse(s, stage, loop, rest[i],
+                   tt_arena_printf(s->arena, "%s_%s", ss->loops[loop].name,
+                                   ss->loops[rest[i]].name));
+  return n == 0 || (loop >= 0 && tt_bind(s, stage, loop, TT_BLOCK_Z));
+}
+
+static bool
+tile_stage(struct tt_schedule *s, int stage, int row,
+           const struct tt_intrin *in, const struct tt_gpu_warps *w)
+{
+  const struct tt_stage *st = s->stages[stage].stage;
+  int col = st->nspatial - 1, rest[TT_MAX_DIMS], nrest = 0, n = 0;
+  int order[TT_MAX_LOOPS];
+  struct side sides[3];
+  for (int a = 0; a < col; a++)
+    if (a != row)
+      order[n++] = rest[nrest++] = a;
+  if (!split_side(s, stage, row, w->row_warps, w->rows, in->spatial[0]->extent,
+                  &sides[0]) ||
+      !split_side(s, stage, col, w->col_warps, w->cols, in->spatial[1]->extent,
+                  &sides[1]) ||
+      !split_steps(s, stage, st->nspatial, w->steps, in->reduce[0]->extent,
+                   &sides[2]))
+    return false;
+  const int inside[] = {sides[0].loop,  sides[1].loop, sides[2].loop,
+                        sides[0].warp,  sides[1].warp, sides[2].tile,
+                        sides[0].tile,  sides[1].tile, sides[0].inner,
+                        sides[1].inner, sides[2].inner};
+  for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
+    order[n++] = inside[i];
+  return tt_reorder(s, stage, n, order) && bind_rest(s, stage, rest, nrest) &&
+         tt_bind(s, stage, sides[0].loop, TT_BLOCK_Y) &&
+         tt_bind(s, stage, sides[1].loop, TT_BLOCK_X) &&
+         tt_bind(s, stage, sides[0].warp, TT_THREAD_Z) &&
+         tt_bind(s, stage, sides[1].warp, TT_THREAD_Y) &&
+         tt_cache_write(s, stage, sides[1].loop) &&
+         tt_tensorize(s, stage, sides[0].inner, in) &&
+         stage_operands(s, stage, sides) &&
+         tt_unroll(s, stage, sides[2].tile) &&
+         tt_unroll(s, stage, sides[0].tile) &&
+         tt_unroll(s, stage, sides[1].tile);
+}
+
+enum tt_gpu_step
+tt_gpu_tensor(struct tt_schedule *s, int stage, const struct tt_intrin *in,
+              const struct tt_gpu_warps *w)
+{
+  const struct tt_stage *st = s->stages[stage].stage;
+  if (in->threads == 1 || in->nspatial != 2 || in->nreduce != 1 ||
+      st->red != TT_RED_SUM || st->nspatial < 2 || st->nreduce != 1)
+    return TT_GPU_NONE;
+  struct tt_stage_schedule old = s->stages[stage];
+  int ncalls = s->ncalls, nbound = s->nbound;
+  for (int row = st->nspatial - 2; row >= 0; row--) {
+    if (tile_stage(s, stage, row, in, w))
+      return TT_GPU_DONE;
+    s->stages[stage] = old;
+    s->ncalls = ncalls;
+    s->nbound = nbound;
+  }
+  return TT_GPU_NONE;
+}
+
+int
+tt_gpu_tensor_intrins(struct tt_arena *arena, const struct tt_program *p,
+                      int stage, bool strict_fp, int max,
+                      const struct tt_intrin **out)
+{
+  static const struct tt_gpu_warps least = {1, 1, 1, 1, 1};
+  int n = 0;
+  for (int i = 0; i < p->nintrins && n < max; i++) {
+    struct tt_schedule *trial = tt_schedule_new(arena, p, strict_fp);
+    if (tt_gpu_tensor(trial, stage, p->intrins[i], &least) == TT_GPU_DONE)
+      out[n++] = p->intrins[i];
+  }
+  return n;
+}
+
+/* (Results are spread over the threads that have them.) */
+bool
+tt_gpu_tensor_fits(const struct tt_intrin *in, const struct tt_gpu_warps *w,
+                   const struct tt_gpu_limits *g)
+{
+  int64_t i = in->spatial[0]->extent, j = in->spatial[1]->extent, bytes = 1;
+  for (int o = 0; o < in->noperands; o++) {
+    int64_t b = tt_dtype_bytes(in->operands[o].tensor->dtype);
+    bytes = o != in->result && b > bytes ? b : bytes;
+  }
+  int64_t each = w->rows * w->cols * i * j / in->threads;
+  int64_t threads = (int64_t)w->row_warps * w->col_warps * in->threads;
+  int64_t shared = w->steps * in->reduce[0]->extent * bytes *
+                   (w->row_warps * w->rows * i + w->col_warps * w->cols * j);
+  return each + 2 * ADDRESSES <= g->registers && threads <= g->threads &&
+         threads * (each + ADDRESSES) <= REGISTERS && shared <= g->shared;
+}

@@ -27,8 +27,9 @@ struct tt_codegen_options {
    * and no 16-bit floats; with `moves` they only carry what 16-byte loads and
    * stores move, arithmetic is scalar. */
   bool gpu, moves;
-  bool verify_each; /* check after every pass, not at the end alone */
-  const char *name; /* function name; NULL: the program's */
+  int64_t shared_bytes; /* of memory that a block may share, at most */
+  bool verify_each;     /* check after every pass, not at the end alone */
+  const char *name;     /* function name; NULL: the program's */
 };
 
 /* The sizes that are known once the nest is planned. */
@@ -75,6 +76,7 @@ struct tt_gpu_launch {
   const char *name;
   bool prepare; /* a part of NAME_prepare */
   int64_t grid[3], block[3];
+  int64_t shared; /* bytes to be asked for, of CUDA's dynamic memory */
   int nargs;
   const struct tt_gpu_arg *args;
 };

@@ -18,6 +18,7 @@
  * cprint.c   functions and files
  * gpulang.c  what CUDA C and OpenCL C say otherwise
  * gpuprint.c kernels of GPUs
+ * gpucopy.c  shared memory of them, and asynchronous copies into it
  * gpuhost.c  what launches them: headers, self-tests, benchmarks
  * ctest.c    the same for C
  */
@@ -100,10 +101,10 @@ struct cprinter {
   const char *name; /* of the kernel; prefix of what is static when batched */
   struct tt_sb body;
   const struct gpu_printer *gpu; /* printing a kernel of a GPU; or NULL */
-  bool phase;   /* of it, in plain C: inside loops over threads */
-  int depth;    /* of indentation */
-  int parallel; /* depth of parallel loops */
-  int index;    /* > 0: inside a subscript */
+  bool phase;                    /* of it: inside loops over threads */
+  int depth;                     /* of indentation */
+  int parallel;                  /* depth of parallel loops */
+  int index;                     /* > 0: inside a subscript */
   /* What the file needs. */
   bool math;
   bool guarded; /* parts of it are left out by the preprocessor */
@@ -327,6 +328,10 @@ bool tt_gpu_private(struct cprinter *, const struct tt_tensor *);
 bool tt_gpu_unrolls(const struct cprinter *, const struct tt_stmt *);
 /* A loop over blocks or threads. */
 void tt_gpu_loop(struct cprinter *, const struct tt_stmt *);
+
+/* ---- gpucopy.c ---- */
+/* Prints a store that is an asynchronous copy; false: it is none. */
+bool tt_gpu_copy(struct cprinter *, const struct tt_stmt *);
 
 /* ---- cprint.c ---- */
 /* Prints the kernel's functions (static when `internal`) and what they need

@@ -339,6 +339,8 @@ print_store(struct cprinter *c, const struct tt_stmt *s)
 {
   const struct tt_expr *rest;
   const struct tt_tensor *t = s->tensor;
+  if (c->gpu && tt_gpu_copy(c, s))
+    return;
   const char *left = tt_c_access(c, t, s->nidx, s->idx, true);
   bool opencl = c->dialect->style == TT_OPENCL_VECTORS;
   if (tt_is_register(t) && is_pending(c, t)) {

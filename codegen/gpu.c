@@ -341,7 +341,8 @@ add_kernel(struct gpu *g, stmt s, const char *comment)
   const struct tt_stmt *shared = NULL;
   if (!threads && !blocks)
     shared = tt_gpu_share_blocks(g->pass, s);
-  s = shared ? shared : tt_gpu_share_threads(g->pass, &k, s);
+  s = shared ? shared
+             : tt_gpu_copy_ahead(g->pass, tt_gpu_share_threads(g->pass, &k, s));
   tt_walk(s, measure, &k);
   s = settle(g, s);
   tt_walk(s, check_together, g);

@@ -14,8 +14,9 @@
 
 enum {
   TT_GPU_DIMS = 3,
-  TT_GPU_THREADS = 256,    /* of a block where a schedule says nothing */
-  TT_GPU_SHARED = 48 << 10 /* bytes that the threads of a block may share */
+  TT_GPU_THREADS = 256,      /* of a block where a schedule says nothing */
+  TT_GPU_SHARED = 48 << 10,  /* bytes that a block may share everywhere */
+  TT_GPU_DYNAMIC = 227 << 10 /* that it may ask CUDA for on some devices */
 };
 
 struct gpu_kernel {
@@ -65,19 +66,38 @@ const struct tt_stmt *tt_gpu_share_threads(struct pass *,
 const struct tt_stmt *tt_gpu_share_blocks(struct pass *,
                                           const struct tt_stmt *);
 
+/* ---- gpupipe.c ---- */
+
+/* Of what is shared out: copies whose tensors have stages are made that many
+ * iterations ahead, less one. */
+const struct tt_stmt *tt_gpu_copy_ahead(struct pass *, const struct tt_stmt *);
+
+/* ---- gpubank.c ---- */
+
+/* After the passes: shared copies with their rows padded and swizzled. */
+const struct tt_stmt *tt_gpu_banks(struct pass *, const struct tt_stmt *);
+
 /* ---- gpubar.c ---- */
 
+enum { TT_GPU_NO_GROUPS = 16 };
 /* A statement before which the threads of a block wait for each other. */
 struct gpu_barrier {
   const struct tt_stmt *before;
   bool global; /* for what they wrote outside of shared memory, too */
+  int groups;  /* of asynchronous copies, that many of the last ones may be on
+                  their way still; TT_GPU_NO_GROUPS: it waits for none */
 };
 struct gpu_barriers {
   struct gpu_barrier *items;
   int n, cap;
 };
 /* For a complete body; release with free(items). */
-void tt_gpu_barriers(const struct tt_stmt *, struct gpu_barriers *);
+void tt_gpu_barriers(struct tt_arena *, const struct tt_stmt *,
+                     struct gpu_barriers *);
+/* Is nothing read or overwritten too early with these, save one of them? */
+bool tt_gpu_barriers_suffice(struct tt_arena *, const struct tt_stmt *,
+                             const struct gpu_barriers *,
+                             const struct gpu_barrier *without);
 
 /* The body with phases that no barrier parts joined into one, so that each
  * thread does all of them before the next one begins. */

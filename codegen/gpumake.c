@@ -22,6 +22,8 @@ tt_gpu_options(enum tt_gpu_language language)
                                      .vector_bytes = wide ? WIDEST : MOVED,
                                      .gpu = true,
                                      .moves = !wide,
+                                     .shared_bytes =
+                                         wide ? TT_GPU_SHARED : TT_GPU_DYNAMIC,
                                      .entry = plain_c};
 }
 
@@ -32,12 +34,15 @@ tt_gpu_make(struct pass *p, const struct tt_stmt *s, struct gpu_nest *out)
   if (!s || tt_gpu_kernels(p, s, out))
     return p->error;
   for (int i = 0; i < out->n && !p->error; i++) {
-    out->kernels[i].body = tt_pass_all(p, out->kernels[i].body);
+    const struct tt_stmt *body = tt_pass_all(p, out->kernels[i].body);
+    out->kernels[i].body = p->error ? body : tt_gpu_banks(p, body);
+    if (out->kernels[i].body != body)
+      p->error = tt_verify_stmt(p->arena, out->kernels[i].body, true);
     int64_t shared = tt_gpu_shared(out->kernels[i].body);
-    if (!p->error && shared > TT_GPU_SHARED)
+    if (!p->error && shared > p->options->shared_bytes)
       p->error = tt_arena_printf(
-          p->arena, "blocks of a GPU would share %lld bytes; at most %d",
-          (long long)shared, TT_GPU_SHARED);
+          p->arena, "blocks of a GPU would share %lld bytes; at most %lld",
+          (long long)shared, (long long)p->options->shared_bytes);
     if (!p->error)
       out->kernels[i].body = tt_gpu_complete(p, &out->kernels[i]);
   }

@@ -14,15 +14,6 @@
 
 enum { ALIGN = 256 };
 
-struct gpu_printer {
-  const struct language *language;
-  const struct gpu_kernel *kernel;
-  const char *index[2 * TT_GPU_DIMS]; /* names of variables */
-  /* of plain C: counters of them, and which of a block's threads it is */
-  const char *nth[2 * TT_GPU_DIMS], *thread;
-  struct gpu_barriers barriers;
-};
-
 /* ---- statements -------------------------------------------------------- */
 
 static const struct gpu_barrier *
@@ -38,6 +29,8 @@ void
 tt_gpu_before(struct cprinter *c, const struct tt_stmt *s)
 {
   const struct gpu_barrier *b = barrier_before(c->gpu, s);
+  if (b)
+    tt_gpu_wait_copies(c, b);
   if (b && c->gpu->language != &tt_plain)
     tt_c_line(c, "%s",
               b->global ? c->gpu->language->global_fence
@@ -141,9 +134,9 @@ tt_gpu_loop(struct cprinter *c, const struct tt_stmt *s)
   struct tt_sb cond = {0};
   bool threads = false;
   int mark = tt_names_mark(c->names);
-  bool phase =
-      g->language == &tt_plain && !c->phase && tt_is_thread(s->for_kind);
-  if (phase)
+  bool phase = !c->phase && tt_is_thread(s->for_kind);
+  const struct tt_stmt *whole = s;
+  if (phase && g->language == &tt_plain)
     open_threads(c);
   c->phase |= phase;
   for (;; s = s->body) {
@@ -170,8 +163,10 @@ tt_gpu_loop(struct cprinter *c, const struct tt_stmt *s)
   } else {
     tt_c_stmt(c, s->body);
   }
-  if (phase)
+  if (phase) {
     c->phase = false;
+    tt_gpu_end_copies(c, whole);
+  }
   tt_sb_free(&cond);
   tt_names_release(c->names, mark);
 }
@@ -289,26 +284,6 @@ point(struct file *f, const struct accesses *all, const struct spot *items,
   }
 }
 
-struct declaring {
-  struct file *f;
-};
-
-/* (In plain C nothing is in it that a block before has left there.) */
-static void
-declare_shared(void *ctx, const struct tt_stmt *s)
-{
-  struct file *f = ((struct declaring *)ctx)->f;
-  if (s->kind != TT_ALLOC || s->tensor->scope != TT_SHARED)
-    return;
-  const char *name = tt_names_bind(f->c.names, s->tensor, s->tensor->name);
-  tt_c_line(&f->c, "%s%s %s[%lld]%s;", f->g.language->shared,
-            tt_c_memory(&f->c, s->tensor->dtype), name,
-            (long long)tt_tensor_size(s->tensor), f->g.language->shared_end);
-  if (f->g.language == &tt_plain)
-    tt_c_line(&f->c, "for (int tt_i = 0; tt_i < %lld; tt_i++) %s[tt_i] = 99;",
-              (long long)tt_tensor_size(s->tensor), name);
-}
-
 static void
 declare_indices(struct file *f)
 {
@@ -372,7 +347,7 @@ print_kernel(struct file *f, const struct gpu_kernel *k, bool prepare)
                       prepare ? "prepare" : "kernel", f->launches.n + 1);
   tt_collect_accesses(k->body, &all);
   tt_plan_automatic(c->arena, k->body, &layout);
-  tt_gpu_barriers(k->body, &f->g.barriers);
+  tt_gpu_barriers(c->arena, k->body, &f->g.barriers);
   c->layout = &layout;
   f->g.kernel = k;
   add_role(f, &p, &all, prepare ? TT_WEIGHT : TT_INPUT);
@@ -394,8 +369,7 @@ print_kernel(struct file *f, const struct gpu_kernel *k, bool prepare)
   point(f, &all, m->prepared.items, m->prepared.n, "prepared", !prepare);
   point(f, &all, m->workspace.items, m->workspace.n, "workspace", false);
   declare_indices(f);
-  struct declaring d = {f};
-  tt_walk(k->body, declare_shared, &d);
+  tt_gpu_declare_shared(c, f->g.language, k);
   c->depth--;
   c->gpu = &f->g;
   f->g.thread = thread_number(f);
@@ -406,7 +380,9 @@ print_kernel(struct file *f, const struct gpu_kernel *k, bool prepare)
   end_blocks(f);
   tt_c_line(c, "}");
   tt_c_line(c, "%s", "");
-  struct tt_gpu_launch l = {.name = name, .prepare = prepare};
+  struct tt_gpu_launch l = {.name = name,
+                            .prepare = prepare,
+                            .shared = tt_gpu_dynamic(f->g.language, k)};
   for (int i = 0; i < TT_GPU_DIMS; i++) {
     l.grid[i] = k->grid[i];
     l.block[i] = k->block[i];
@@ -498,12 +474,19 @@ print_cuda_kernel_launch(struct file *f, const struct tt_gpu_launch *l)
   for (int a = 0; a < l->nargs; a++)
     tt_sb_printf(&args, "%s%s", a ? ", " : "",
                  cuda_arg(f, &l->args[a], l->prepare));
+  if (l->shared)
+    tt_c_line(&f->c,
+              "  if (cudaError_t error = cudaFuncSetAttribute(%s, "
+              "cudaFuncAttributeMaxDynamicSharedMemorySize, %lld)) return "
+              "error;",
+              l->name, (long long)l->shared);
   tt_c_line(&f->c,
-            "  %s<<<dim3(%lld, %lld, %lld), dim3(%lld, %lld, %lld), 0, "
+            "  %s<<<dim3(%lld, %lld, %lld), dim3(%lld, %lld, %lld), %lld, "
             "stream>>>(%s);",
             l->name, (long long)l->grid[0], (long long)l->grid[1],
             (long long)l->grid[2], (long long)l->block[0],
-            (long long)l->block[1], (long long)l->block[2], tt_sb_str(&args));
+            (long long)l->block[1], (long long)l->block[2],
+            (long long)l->shared, tt_sb_str(&args));
   tt_sb_free(&args);
 }
 
@@ -603,11 +586,14 @@ print_launches(struct file *f, struct tt_sb *out)
     tt_sb_printf(out, " *   %s(", l->name);
     for (int a = 0; a < l->nargs; a++)
       tt_sb_printf(out, "%s%s", a ? ", " : "", arg_name(&l->args[a]));
-    tt_sb_printf(out, "): global %lld %lld %lld, local %lld %lld %lld\n",
+    tt_sb_printf(out, "): global %lld %lld %lld, local %lld %lld %lld",
                  (long long)(l->grid[0] * l->block[0]),
                  (long long)(l->grid[1] * l->block[1]),
                  (long long)(l->grid[2] * l->block[2]), (long long)l->block[0],
                  (long long)l->block[1], (long long)l->block[2]);
+    if (l->shared)
+      tt_sb_printf(out, ", shared %lld bytes", (long long)l->shared);
+    tt_sb_putc(out, '\n');
   }
 }
 

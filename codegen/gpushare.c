@@ -128,7 +128,10 @@ arrange(struct pass *p, struct chain *c)
   while (run > 1 && c->var[last]->extent % run != 0)
     run /= 2;
   c->run = run;
-  c->vector = from[last] == 1 && (to[last] == 1 || key == from);
+  /* (What is copied asynchronously goes element by element to places that lie
+   * apart.) */
+  c->vector = from[last] == 1 &&
+              (to[last] == 1 || (key == from && s->tensor->staging.stages < 3));
 }
 
 struct values {

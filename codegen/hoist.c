@@ -2,7 +2,8 @@
  * does not depend on the loop's variable, is tested once, outside of it.
  *
  * Only conditions without loads are moved: they can be evaluated anywhere,
- * and nothing that the loop does changes them.
+ * and nothing that the loop does changes them.  They stay inside of the loops
+ * of a GPU's threads, which come to the places where they wait together.
  */
 #include "config.h"
 
@@ -56,7 +57,7 @@ hoist(void *ctx, const struct tt_stmt *s)
 {
   struct pass *p = ctx;
   s = tt_map_children(p, s, hoist, p);
-  if (s->kind != TT_FOR)
+  if (s->kind != TT_FOR || tt_is_thread(s->for_kind))
     return s;
   struct conditions c = {.var = s->var};
   const struct tt_stmt *body = s->body;

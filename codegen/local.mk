@@ -11,7 +11,8 @@ codegen_libcodegen_a_SOURCES = \
 	codegen/cbase.c codegen/cintrin.c codegen/dot.h codegen/dot.c codegen/cdot.c \
 	codegen/cvec.c codegen/chelp.c codegen/cconv.c codegen/cstmt.c \
 	codegen/cprint.c \
-	codegen/gpu.h codegen/gpu.c codegen/gpushare.c codegen/gpubar.c codegen/gpumake.c \
+	codegen/gpu.h codegen/gpu.c codegen/gpushare.c codegen/gpubank.c codegen/gpubar.c codegen/gpucopy.c \
+	codegen/gpumake.c codegen/gpupipe.c \
 	codegen/gpulang.h codegen/gpulang.c codegen/gpuprint.c \
 	codegen/gpuhost.c codegen/gpuentry.c \
 	codegen/ctest.h codegen/ctest.c codegen/vmath.h codegen/vmath.c

@@ -112,7 +112,8 @@ take_branch(void *ctx, struct tt_arena *arena, const struct tt_expr *e)
 }
 
 /* Is what lies there sure to be a multiple of the vector's size?  (Where GPUs
- * have vectors only to move data, all but locals begins at one of 16 bytes.) */
+ * have vectors only to move data, all but locals begins at one of 16 bytes,
+ * and so do registers that hold what is copied.) */
 static bool
 is_aligned(const struct vec *v, const struct tt_tensor *t, int n,
            const struct tt_expr *const *idx)
@@ -121,7 +122,7 @@ is_aligned(const struct vec *v, const struct tt_tensor *t, int n,
   int64_t stride;
   tt_access_shape(t, n, idx, &lanes, &stride);
   if (stride != 1 || t->role == TT_CONST ||
-      (t->role == TT_LOCAL && t->scope != TT_SHARED))
+      (t->role == TT_LOCAL && t->scope != TT_SHARED && !t->staging.held))
     return false;
   struct tt_affine a =
       tt_affine_of(v->arena, tt_access_base(v->arena, t, n, idx));

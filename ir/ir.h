@@ -34,6 +34,21 @@ enum tt_role {
 /* TT_SHARED, of a GPU: by the threads of a block. */
 enum tt_scope { TT_WORKSPACE, TT_STACK, TT_REGISTER, TT_SHARED };
 
+/* How a copy lies in the memory that the threads of a GPU's block share, and
+ * when it is filled.  It says nothing of values: elsewhere it means nothing.  A
+ * row is what lies at one index of the first dimension. */
+struct tt_staging {
+  int pad;     /* elements between one row and the next */
+  int swizzle; /* elements of a group; groups of a row change places; 0: none */
+  int lanes;   /* neighbouring rows whose groups change places alike */
+  int stages;  /* iterations of the loop around it whose copies there is room
+                  for; 0, 1: one */
+  /* Set by code generation: */
+  int ring;   /* so many copies in a dimension outside of the others; 0: none */
+  bool async; /* plain copies into it need not be there before a wait */
+  bool held;  /* registers of a copy on its way */
+};
+
 /* A dense row-major tensor.  `dims` has `ndim` entries, all >= 1; a scalar
  * has ndim 0.  Values of an integer input lie in lo..hi (half open) when
  * has_range. */
@@ -46,9 +61,10 @@ struct tt_tensor {
   int64_t dims[TT_MAX_DIMS];
   bool has_range;
   int64_t lo, hi;
-  const double *fdata;  /* TT_CONST of a float type: the elements */
-  const int64_t *idata; /* TT_CONST of an integer type or bool */
-  int id;               /* position in program->tensors; -1 for TT_LOCAL */
+  const double *fdata;       /* TT_CONST of a float type: the elements */
+  const int64_t *idata;      /* TT_CONST of an integer type or bool */
+  struct tt_staging staging; /* TT_LOCAL */
+  int id;                    /* position in program->tensors; -1 for TT_LOCAL */
   /* TT_LOCAL: its last dimensions are a result of this intrin, in a register
    * of its type; TT_INTRIN statements alone use it.  NULL: plain memory. */
   const struct tt_intrin *fragment;

@@ -24,6 +24,7 @@ schedule_libschedule_a_SOURCES = \
 	schedule/space.c schedule/space.h schedule/space_apply.c \
 	schedule/space_gpu.c schedule/space_chain.c schedule/space_parts.c \
 	schedule/space_transform.c \
+	schedule/staging.c \
 	schedule/state.c schedule/state.h \
 	schedule/tensorize.c \
 	schedule/text.c

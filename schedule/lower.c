@@ -590,6 +590,8 @@ fill_here(struct tt_inst *in, int cache, struct top *top)
     local->lo = c->tensor->lo;
     local->hi = c->tensor->hi;
   }
+  local->staging = c->staging;
+  local->staging.lanes = c->lanes ? c->lanes : 1;
   in->cache[cache] = local;
   struct filling f = {cache, 0};
   bool ahead = fills_ahead(in, c);

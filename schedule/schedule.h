@@ -59,6 +59,7 @@ struct tt_cache_read {
                                 constant; NULL: without.  Dimensions only. */
   int ndims;                 /* without loops: the dimensions in the order */
   int dims[TT_MAX_DIMS];     /* in which they are stored; 0: as declared */
+  struct tt_staging staging; /* .lanes is not set here */
 };
 
 /* At the top of the loop's body: what its iteration `distance` later uses. */
@@ -176,6 +177,11 @@ bool tt_cache_dims(struct tt_schedule *, int stage, const struct tt_tensor *,
 bool tt_cache_padded(struct tt_schedule *, int stage, const struct tt_tensor *,
                      int loop, int ndims, const int *dims, int lanes,
                      const char *name);
+/* How the stage's newest cache, made by the call before, lies in a GPU's shared
+ * memory (its .lanes is not looked at).  On other machines it changes nothing.
+ * Refused for a copy outside of all loops. */
+bool tt_cache_staging(struct tt_schedule *, int stage,
+                      const struct tt_staging *);
 /* The stage's result is stored with its dimensions in this order, outermost
  * first: a permutation of all of them. */
 bool tt_layout(struct tt_schedule *, int stage, int ndims, const int *dims);

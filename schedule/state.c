@@ -452,6 +452,12 @@ check_caches(struct tt_schedule *s, int stage)
                        c->name, tt_stage_name(s, stage));
     if (c->nlayout && !check_layout(s, stage, c))
       return false;
+    if (c->staging.stages > 1 && ss->loops[c->loop].kind != TT_SERIAL)
+      return tt_refuse(s,
+                       "%s of %s does not run one iteration after the other: "
+                       "%s cannot be copied ahead",
+                       ss->loops[c->loop].name, tt_stage_name(s, stage),
+                       c->name);
     if (!check_filled_late(s, stage, c, at))
       return false;
   }

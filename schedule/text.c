@@ -350,15 +350,53 @@ do_layout(const struct call *k)
   return tt_layout(k->s, k->stage, n, dims);
 }
 
+/* pad="copy", or a number of elements between rows. */
+static bool
+arg_pad(const struct call *k, const char **border, int64_t *pad)
+{
+  const struct tt_sarg *a = keyed(k->c, "pad");
+  if (a && a->kind == TT_SARG_INT)
+    return key_int(k, "pad", pad);
+  if (!key_text(k, "pad", border))
+    return false;
+  if (*border && strcmp(*border, "copy") != 0)
+    return tt_refuse(k->s, "pad=\"%s\": must be copy, or a number", *border);
+  return true;
+}
+
+static int
+small(int64_t v)
+{
+  return v < -1 || v > 4096 ? 4096 : (int)v; /* refused, with what is allowed */
+}
+
+/* How the new cache lies in shared memory; without that it is none. */
+static bool
+stage_cache(const struct call *k, int64_t pad)
+{
+  int64_t swizzle = 0, stages = 0;
+  struct tt_schedule *s = k->s;
+  if (!keyed(k->c, "swizzle") && !keyed(k->c, "stages") && !pad)
+    return true;
+  bool ok = key_int(k, "swizzle", &swizzle) && key_int(k, "stages", &stages);
+  struct tt_staging staging = {
+      .pad = small(pad), .swizzle = small(swizzle), .stages = small(stages)};
+  if (ok && tt_cache_staging(s, k->stage, &staging))
+    return true;
+  s->stages[k->stage].ncaches--;
+  s->ncalls--;
+  return false;
+}
+
 static bool
 do_cache_read(const struct call *k)
 {
   const char *name, *layout = "", *alias = NULL, *pad = NULL;
   int loop, n, loops[TT_MAX_DIMS];
-  int64_t lanes = 0;
+  int64_t lanes = 0, between = 0;
   if (!arg_id(k, 0, &name) || !arg_loop(k, k->stage, 1, true, &loop) ||
       !key_text(k, "layout", &layout) || !key_text(k, "name", &alias) ||
-      !key_text(k, "pad", &pad) || !key_int(k, "vectorize", &lanes))
+      !arg_pad(k, &pad, &between) || !key_int(k, "vectorize", &lanes))
     return false;
   /* Dimensions by their numbers, or loops. */
   bool by_dims = pad || strspn(layout, " 0123456789") == strlen(layout);
@@ -375,16 +413,13 @@ do_cache_read(const struct call *k)
     alias = tt_arena_printf(k->s->arena, "%s_c", name);
   if (lanes < 0 || lanes > 4096)
     lanes = 4096;
-  if (!pad && by_dims && n)
-    return tt_cache_dims(k->s, k->stage, tensor, loop, n, loops, (int)lanes,
-                         alias);
-  if (!pad)
-    return tt_cache_read(k->s, k->stage, tensor, loop, n, loops, (int)lanes,
-                         alias);
-  if (strcmp(pad, "copy") != 0)
-    return tt_refuse(k->s, "pad=\"%s\": must be copy", pad);
-  return tt_cache_padded(k->s, k->stage, tensor, loop, n, loops, (int)lanes,
-                         alias);
+  bool ok = pad ? tt_cache_padded(k->s, k->stage, tensor, loop, n, loops,
+                                  (int)lanes, alias)
+            : by_dims && n ? tt_cache_dims(k->s, k->stage, tensor, loop, n,
+                                           loops, (int)lanes, alias)
+                           : tt_cache_read(k->s, k->stage, tensor, loop, n,
+                                           loops, (int)lanes, alias);
+  return ok && stage_cache(k, between);
 }
 
 static bool
@@ -433,7 +468,7 @@ do_tensorize(const struct call *k)
 static const struct primitive {
   const char *name;
   int min, max;
-  const char *keys[4];
+  const char *keys[6];
   const char *usage;
   bool (*apply)(const struct call *);
 } primitives[] = {
@@ -461,7 +496,7 @@ static const struct primitive {
     {"cache_read",
      2,
      2,
-     {"layout", "vectorize", "name", "pad"},
+     {"layout", "vectorize", "name", "pad", "swizzle", "stages"},
      "cache_read(tensor, loop, layout=\"...\", pad=\"copy\")",
      do_cache_read},
     {"cache_write",
@@ -481,7 +516,7 @@ check_keys(const struct call *k, const struct primitive *p)
   for (int a = 0; a < k->c->nargs; a++) {
     const char *key = k->c->args[a].key;
     bool known = !key;
-    for (int i = 0; i < 4 && !known && p->keys[i]; i++)
+    for (int i = 0; i < 6 && !known && p->keys[i]; i++)
       known = strcmp(key, p->keys[i]) == 0;
     if (!known)
       return tt_refuse(k->s, "%s has no argument %s=; it is %s", p->name, key,

@@ -265,6 +265,14 @@ tests_test_gpu_roads_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_gpu_roads_LDADD = tests/libexec.a tests/librandom.a \
 	frontend/libfrontend.a schedule/libschedule.a \
 	codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
+check_PROGRAMS += tests/test_staging
+TESTS += tests/test_staging
+tests_test_staging_SOURCES = tests/test_staging.c \
+	tests/gpu_trace.c tests/gpu_trace.h \
+	tests/random_schedule.c tests/random_schedule.h
+tests_test_staging_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_staging_LDADD = tests/libexec.a tests/librandom.a \
+	schedule/libschedule.a codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
 if HAVE_OPENCL
 check_PROGRAMS += tests/test_opencl
 TESTS += tests/test_opencl

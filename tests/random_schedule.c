@@ -7,8 +7,9 @@
 
 struct dice {
   uint64_t state;
-  int names; /* counter for fresh names */
-  bool pads; /* tails are padded, too */
+  int names;   /* counter for fresh names */
+  bool pads;   /* tails are padded, too */
+  bool stages; /* caches are for a GPU's shared memory */
   struct tt_schedule *s;
 };
 
@@ -102,6 +103,17 @@ note_tensor(void *ctx, const struct tt_expr *e)
 }
 
 static void
+try_staging(struct dice *d, int stage)
+{
+  if (!d->stages)
+    return;
+  const struct tt_staging g = {.pad = below(d, 3) ? 0 : below(d, 9),
+                               .swizzle = below(d, 2) ? 0 : 1 << below(d, 5),
+                               .stages = below(d, 5)};
+  tt_cache_staging(d->s, stage, &g); /* or it stays plain */
+}
+
+static void
 try_cache_read(struct dice *d, int stage)
 {
   const struct tt_stage_schedule *ss = &d->s->stages[stage];
@@ -124,8 +136,9 @@ try_cache_read(struct dice *d, int stage)
     layout[j] = x;
   }
   static const int lanes[] = {0, 0, 4, 8};
-  tt_cache_read(d->s, stage, t, at, n, layout, lanes[below(d, 4)],
-                fresh(d, "cache"));
+  if (tt_cache_read(d->s, stage, t, at, n, layout, lanes[below(d, 4)],
+                    fresh(d, "cache")))
+    try_staging(d, stage);
 }
 
 static void
@@ -175,12 +188,12 @@ try_cache_padded(struct dice *d, int stage)
   int dims[TT_MAX_DIMS], n = below(d, 3) ? t->ndim : 0;
   static const int lanes[] = {0, 4, 8};
   shuffled(d, n, dims);
-  if (below(d, 2))
-    tt_cache_padded(d->s, stage, t, place(d, stage), n, dims,
-                    lanes[below(d, 3)], fresh(d, "pad"));
-  else
-    tt_cache_dims(d->s, stage, t, place(d, stage), n, dims, lanes[below(d, 3)],
-                  fresh(d, "copy"));
+  bool padded = below(d, 2);
+  if (padded ? tt_cache_padded(d->s, stage, t, place(d, stage), n, dims,
+                               lanes[below(d, 3)], fresh(d, "pad"))
+             : tt_cache_dims(d->s, stage, t, place(d, stage), n, dims,
+                             lanes[below(d, 3)], fresh(d, "copy")))
+    try_staging(d, stage);
 }
 
 static void
@@ -418,6 +431,7 @@ tt_random_schedule(struct tt_arena *arena, const struct tt_program *program,
   struct dice d = {.state = seed * 0x9E3779B97F4A7C15u + 1};
   d.s = tt_schedule_new(arena, program, strict_fp);
   d.pads = seed % 11 == 3 || seed % 11 == 7;
+  d.stages = seed % 7 == 5 && seed % 3 == 1;
   for (int i = 0; i < 8; i++)
     roll(&d);
   /* (The others stay what they were, for the sake of seeds that once

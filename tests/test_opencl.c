@@ -298,7 +298,7 @@ static const char tiles[] =
     "C.reorder(m, n, k, my, nx, ki, mr, nr);"
     "C.bind(m, \"block.y\"); C.bind(n, \"block.x\");"
     "C.bind(my, \"thread.y\"); C.bind(nx, \"thread.x\"); C.cache_write(n);"
-    "C.cache_read(A, k, name=As); C.cache_read(B, k, name=Bs);"
+    "C.cache_read(A, k, name=As%s); C.cache_read(B, k, name=Bs%s);"
     "C.unroll(mr); C.unroll(nr); }";
 
 static const struct tt_define product_sizes[][3] = {
@@ -306,6 +306,10 @@ static const struct tt_define product_sizes[][3] = {
     {{"M", "37"}, {"N", "50"}, {"K", "21"}},
     {{"M", "5"}, {"N", "7"}, {"K", "3"}},
 };
+
+/* How operands lie in shared memory, and how far ahead they are copied. */
+static const char *const stagings[] = {"", ", pad=4, stages=2",
+                                       ", swizzle=4, stages=3"};
 
 static void
 tiles_are_right(void **state)
@@ -316,7 +320,8 @@ tiles_are_right(void **state)
     struct tt_arena *ar = tt_arena_new();
     struct tt_frontend_options o = {3, product_sizes[i / 2], 0, NULL};
     const char *tail = i % 2 ? "guard" : "peel";
-    const char *text = tt_arena_printf(ar, tiles, tail, tail);
+    const char *text = tt_arena_printf(ar, tiles, tail, tail, stagings[i % 3],
+                                       stagings[(i + i / 2) % 3]);
     struct tt_diags *diags = tt_diags_new(ar);
     struct tt_frontend_result f = tt_compile_file(
         ar, diags,

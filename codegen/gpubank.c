@@ -175,6 +175,12 @@ place_stores(void *ctx, stmt s)
   return s->comment ? tt_comment(b->pass->arena, s->comment, r) : r;
 }
 
+static void
+find_intrin(void *ctx, stmt s)
+{
+  *(bool *)ctx |= s->kind == TT_INTRIN;
+}
+
 /* false: it stays as it is. */
 static bool
 choose(struct banks *b, stmt alloc)
@@ -184,6 +190,10 @@ choose(struct banks *b, stmt alloc)
   *b = (struct banks){.pass = b->pass, .old = t, .lead = t->staging.ring > 0};
   if (t->scope != TT_SHARED || t->ndim < b->lead + 2 ||
       (!t->staging.pad && !t->staging.swizzle))
+    return false;
+  bool intrins = false; /* their operands lie as they were proven to */
+  tt_walk(alloc->body, find_intrin, &intrins);
+  if (intrins)
     return false;
   tt_collect_accesses(alloc->body, &all);
   b->patterns = patterns_of(t, b->lead);

@@ -100,6 +100,12 @@ find_alloc(void *ctx, stmt s)
   *(bool *)ctx |= s->kind == TT_ALLOC;
 }
 
+static void
+find_intrin(void *ctx, stmt s)
+{
+  *(bool *)ctx |= s->kind == TT_INTRIN;
+}
+
 /* Every statement that writes it is a copy without memory of its own. */
 static bool
 is_tile(const struct loop *l, const struct tt_tensor *t,
@@ -107,6 +113,8 @@ is_tile(const struct loop *l, const struct tt_tensor *t,
 {
   int copies = 0;
   bool allocs = false;
+  /* (What an intrin asks for of its operands was proven of a plain copy.) */
+  tt_walk(l->s, find_intrin, &allocs);
   for (int i = 0; i < l->nitems; i++) {
     if (!writes(l->item[i], t))
       continue;
@@ -395,6 +403,7 @@ half(struct halving *h, stmt s)
     break;
   }
   case TT_PREFETCH:
+  case TT_INTRIN:
   case TT_ALLOC:
     break; /* there are none in a copy */
   }

@@ -14,7 +14,8 @@ enum {
   SHARED = 8,
   UNITS = 16,
   MAJOR = 75,
-  MINOR = 76
+  MINOR = 76,
+  SHARED_ASKED_FOR = 97
 };
 
 struct cuda_api {
@@ -75,7 +76,9 @@ describe(const struct cuda_api *api, int i, struct tt_device *d)
   d->threads = attribute(api, THREADS, i);
   for (int k = 0; k < 3; k++)
     d->items[k] = attribute(api, THREADS_X + k, i);
-  d->shared = attribute(api, SHARED, i);
+  d->shared = attribute(api, SHARED_ASKED_FOR, i);
+  if (!d->shared)
+    d->shared = attribute(api, SHARED, i);
   d->scratchpad = true;
   d->memory = (int64_t)memory;
   d->lanes = 1;

@@ -34,6 +34,7 @@ struct operand {
   const struct tt_tensor *tensor;
   unsigned spatial; /* axes that its place depends on, a bit each */
   unsigned reduce;
+  bool turned; /* its neighbours in memory are steps of the reduction */
 };
 
 struct operands {
@@ -55,8 +56,10 @@ note_load(void *ctx, const struct tt_expr *e)
       if (tt_expr_uses_var(e->args[d], o->stage->spatial[i]))
         x.spatial |= 1u << i;
     for (int i = 0; i < o->stage->nreduce; i++)
-      if (tt_expr_uses_var(e->args[d], o->stage->reduce[i]))
+      if (tt_expr_uses_var(e->args[d], o->stage->reduce[i])) {
         x.reduce |= 1u << i;
+        x.turned = d == e->nargs - 1;
+      }
   }
   for (int i = 0; i < o->n; i++)
     if (o->items[i].tensor == e->tensor) {
@@ -130,11 +133,15 @@ find_sides(const struct operands *o, struct sides *s)
 
 /* ---- the tile ----------------------------------------------------------- */
 
+/* Threads that copy an operand that lies across the reduction write rows LANES
+ * apart: the padding, or the groups that change places, send them to different
+ * banks. */
 #define TILE(rows, cols, row_run, col_run, steps)                              \
   {                                                                            \
-    rows, cols, row_run, col_run, SIDE, SIDE, steps, 1,                        \
+    rows, cols, row_run, col_run, SIDE, SIDE, steps, 1, {true, true},          \
     {                                                                          \
-      true, true                                                               \
+      .pad = steps == 8 ? LANES : 0, .swizzle = steps == 8 ? 0 : 8,            \
+      .stages = 2                                                              \
     }                                                                          \
   }
 static const struct tt_gpu_tile tiles[] = {
@@ -294,8 +301,12 @@ stage_operands(struct tt_schedule *s, int stage, const struct operands *o,
     int layout[] = {inner, side->vthread, side->thread, side->run};
     if (r == c || !x->reduce || !t->shared[r ? 0 : 1])
       continue;
+    struct tt_staging staging = t->staging;
+    if (!x->turned)
+      staging.pad = staging.swizzle = 0;
     if (!tt_cache_read(s, stage, x->tensor, outer, 4, layout, LANES,
-                       tt_arena_printf(s->arena, "%s_s", x->tensor->name)))
+                       tt_arena_printf(s->arena, "%s_s", x->tensor->name)) ||
+        !tt_cache_staging(s, stage, &staging))
       return false;
   }
   return true;

@@ -43,7 +43,7 @@ struct rule {
   bool grid;  /* on other devices */
   /* rows and columns of a tile: virtual threads, threads, a run of each */
   int k_rvthreads, k_cvthreads, k_rrun, k_crun, k_rthreads, k_cthreads, k_steps;
-  int k_splitk, k_share[2];
+  int k_splitk, k_share[2], k_stages, k_banks;
   int nintrins;
   const struct tt_intrin *intrin[MAX_INTRINS]; /* that can do the inside */
   int k_intrin, k_warps[5];                    /* as in tt_gpu_warps */
@@ -359,6 +359,11 @@ add_parts(struct rules *r, int stage, int preferred)
                   add_divisors(n, most, parts, 0), parts, preferred);
 }
 
+/* How rows of shared copies are kept off each other's banks. */
+static const struct tt_staging banks[] = {
+    {.pad = 0}, {.pad = 4}, {.swizzle = 8}, {.swizzle = 16}};
+enum { BANKS = sizeof banks / sizeof *banks };
+
 /* The tiles of gpu_tiles.c. */
 static void
 derive_grid(struct rules *r, struct rule *rule, int stage)
@@ -367,6 +372,7 @@ derive_grid(struct rules *r, struct rule *rule, int stage)
   static const int64_t runs[] = {1, 2, 4, 8};
   static const int64_t sides[] = {4, 8, 16, 32};
   static const int64_t steps[] = {4, 8, 16, 32};
+  static const int64_t stages[] = {1, 2, 3, 4};
   struct tt_schedule *trial =
       tt_schedule_new(r->arena, r->program, r->strict_fp);
   struct tt_gpu_tile t; /* by default */
@@ -389,6 +395,15 @@ derive_grid(struct rules *r, struct rule *rule, int stage)
   rule->k_splitk = add_parts(r, stage, t.parts);
   rule->k_share[0] = add_choice(r, stage, "share.rows", 2, 1);
   rule->k_share[1] = add_choice(r, stage, "share.cols", 2, 1);
+  /* (More than two are for asynchronous copies.) */
+  rule->k_stages =
+      add_knob(r, stage, "stages", factor, r->target.gpu.vectors ? 2 : 4,
+               stages, t.staging.stages);
+  int bank = 0;
+  while (bank < BANKS - 1 && (banks[bank].pad != t.staging.pad ||
+                              banks[bank].swizzle != t.staging.swizzle))
+    bank++;
+  rule->k_banks = add_choice(r, stage, "banks", BANKS, bank);
   rule->k_finish = add_choice(r, stage, "finish", 2, 1);
 }
 
@@ -423,7 +438,7 @@ derive(struct rules *r, int stage, double share)
   rule->k_rvthreads = rule->k_cvthreads = rule->k_rrun = rule->k_crun = -1;
   rule->k_rthreads = rule->k_cthreads = rule->k_steps = -1;
   rule->k_splitk = rule->k_share[0] = rule->k_share[1] = -1;
-  rule->k_intrin = -1;
+  rule->k_stages = rule->k_banks = rule->k_intrin = -1;
   if (st->red == TT_RED_NONE || st->prepare || share < 0.01)
     return;
   if (!r->target.gpu.cpu)
@@ -703,17 +718,23 @@ apply_grid(const struct rules *r, const int *config, const struct rule *rule,
       .steps = (int)value_of(r, config, rule->k_steps, 16),
       .parts = (int)value_of(r, config, rule->k_splitk, 1),
       .shared = {value_of(r, config, rule->k_share[0], 1) != 0,
-                 value_of(r, config, rule->k_share[1], 1) != 0}};
+                 value_of(r, config, rule->k_share[1], 1) != 0},
+      .staging = banks[value_of(r, config, rule->k_banks, 2)]};
+  t.staging.stages = (int)value_of(r, config, rule->k_stages, 2);
   t.rows = t.row_threads * t.row_run *
            (int)value_of(r, config, rule->k_rvthreads, 1);
   t.cols = t.col_threads * t.col_run *
            (int)value_of(r, config, rule->k_cvthreads, 1);
   int64_t threads = (int64_t)t.row_threads * t.col_threads;
   int64_t each = (int64_t)t.rows * t.cols / threads;
-  int64_t shared = 4 * (int64_t)t.steps *
-                   ((t.shared[0] ? t.rows : 0) + (t.shared[1] ? t.cols : 0));
-  /* Sums and a row and a column of operands are in registers; beside them
-   * there are addresses. */
+  int64_t pad = t.staging.pad;
+  int64_t tile = (int64_t)t.steps * ((t.shared[0] ? t.rows + pad : 0) +
+                                     (t.shared[1] ? t.cols + pad : 0));
+  int64_t shared = 4 * tile * t.staging.stages;
+  /* Sums and a row and a column of operands are in registers, with two stages
+   * what is on its way, too; beside them there are addresses. */
+  if (t.staging.stages == 2)
+    each += (tile + threads - 1) / threads;
   if (t.rows > MOST_SIDE || t.cols > MOST_SIDE ||
       each + t.rows / t.row_threads + t.cols / t.col_threads + 24 >
           r->target.gpu.registers ||

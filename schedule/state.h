@@ -78,6 +78,8 @@ struct tt_gpu_tile {
   int steps;      /* of the reduction, that blocks share operands for */
   int parts;      /* of its longest axis, each of blocks of its own: whole */
   bool shared[2]; /* those of rows, of columns */
+  struct tt_staging staging; /* how; rows of those are padded and swizzled that
+                                lie across the reduction */
 };
 /* The tile by the stage's extents; false: no operand is read again and again.
  */

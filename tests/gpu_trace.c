@@ -408,6 +408,9 @@ run(struct trace *t, const struct tt_stmt *s, bool phase)
   case TT_ALLOC:
     run(t, s->body, phase);
     break;
+  case TT_INTRIN:
+    t->error = "an instruction that the trace does not know";
+    break;
   case TT_PREFETCH:
     break;
   }

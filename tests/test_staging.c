@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "schedule/schedule.h"
+#include "schedule/state.h"
 #include "tests/exec_c.h"
 #include "tests/gpu_trace.h"
 #include "tests/random_program.h"
@@ -289,6 +290,72 @@ rows_stay_aligned(void **state)
   assert_int_equal(row, 36);
 }
 
+static void
+default_tiles_do_not_conflict(void **state)
+{
+  (void)state;
+  /* One of each of the tiles' numbers of steps. */
+  static const int64_t sizes[][3] = {{1024, 1024, 24}, {256, 256, 48}};
+  for (int i = 0; i < 2; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    struct tt_program *p =
+        tt_matmul_program(ar, sizes[i][0], sizes[i][1], sizes[i][2]);
+    struct tt_schedule *s = tt_gpu_schedule(ar, p, false, true);
+    struct tt_nest nest;
+    const char *error;
+    struct made m;
+    assert_true(tt_schedule_lower(ar, s, &nest, &error));
+    assert_true(make(ar, &nest, TT_CUDA, &m));
+    assert_null(check_barriers(ar, &m));
+    assert_int_equal(waits_in_loop(&m), 1);
+    for (int k = 0; k < 2; k++) {
+      struct gpu_steps t =
+          gpu_bank_steps(ar, &m.nest.kernels[0], k ? "B_s" : "A_s");
+      assert_true(t.least > 0);
+      if (t.taken != t.least)
+        fail_msg("%s: %lld steps instead of %lld", k ? "B_s" : "A_s",
+                 (long long)t.taken, (long long)t.least);
+    }
+    release(&m);
+    tt_arena_free(ar);
+  }
+}
+
+/* Some 64 KB: CUDA is asked for them, OpenCL has them not. */
+static void
+large_rings_are_dynamic(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_program *p = tt_matmul_program(ar, 256, 256, 256);
+  const struct tt_gpu_tile tile = {.rows = 128,
+                                   .cols = 128,
+                                   .row_run = 4,
+                                   .col_run = 4,
+                                   .row_threads = 16,
+                                   .col_threads = 16,
+                                   .steps = 16,
+                                   .parts = 1,
+                                   .shared = {true, true},
+                                   .staging = {.stages = 4}};
+  struct tt_schedule *s = tt_schedule_new(ar, p, false);
+  assert_int_equal(tt_gpu_tile(s, 0, &tile), TT_GPU_DONE);
+  struct tt_nest nest;
+  const char *error;
+  struct tt_gpu_code code;
+  struct tt_sb text = {0};
+  assert_true(tt_schedule_lower(ar, s, &nest, &error));
+  assert_null(tt_codegen_gpu(ar, &nest, TT_CUDA, NULL, &code, &text));
+  assert_int_equal(code.launches[0].shared, 4 * 16 * 256 * 4);
+  assert_non_null(strstr(tt_sb_str(&text), "cp.async.cg"));
+  assert_non_null(strstr(tt_sb_str(&text), "MaxDynamicSharedMemorySize"));
+  error = tt_codegen_gpu(ar, &nest, TT_OPENCL, NULL, &code, &text);
+  assert_non_null(error);
+  assert_non_null(strstr(error, "share 65536 bytes"));
+  tt_sb_free(&text);
+  tt_arena_free(ar);
+}
+
 /* ---- the primitive ------------------------------------------------------- */
 
 static void
@@ -357,6 +424,8 @@ main(void)
       cmocka_unit_test(staged_products_are_right),
       cmocka_unit_test(banks_do_not_conflict),
       cmocka_unit_test(rows_stay_aligned),
+      cmocka_unit_test(default_tiles_do_not_conflict),
+      cmocka_unit_test(large_rings_are_dynamic),
       cmocka_unit_test(illegal_stagings_are_refused),
       cmocka_unit_test(random_kernels_do_not_race),
   };

@@ -100,7 +100,7 @@ set_limits(struct tt_job *job, const struct tt_device *d, bool cuda)
       .lanes = cuda || !d->cpu ? 1 : (int)d->lanes,
       .units = d->units,
       .threads = d->threads < THREADS ? d->threads : THREADS,
-      .shared = d->shared < SHARED ? d->shared : SHARED,
+      .shared = cuda || d->shared < SHARED ? d->shared : SHARED,
       .scratchpad = d->scratchpad && !d->cpu,
       .registers = 255,
   };

@@ -87,7 +87,7 @@ add_examples(struct file *f)
     add(f, ar, tt_gpu_schedule(ar, p, false, true), "tiles");
     add(f, ar, tt_gpu_schedule(ar, p, false, false), "plain");
     for (uint64_t seed = 1; seed <= POINTS; seed++)
-      add(f, ar, tt_random_gpu_point(ar, p, seed),
+      add(f, ar, tt_random_gpu_point(ar, p, seed, false),
           tt_arena_printf(ar, "point%d", (int)seed));
     close_file(f);
     tt_arena_free(ar);
@@ -104,7 +104,7 @@ add_random(struct file *f, uint64_t first, uint64_t count)
     struct tt_program *p = tt_random_program(ar, i);
     const struct tt_schedule *s =
         i % 3 ? tt_random_schedule(ar, p, 7 * i + 5, 4 + (int)(i % 30), false)
-              : tt_random_gpu_point(ar, p, i);
+              : tt_random_gpu_point(ar, p, i, false);
     add(f, ar, s, tt_arena_printf(ar, "%d", (int)i));
     if (f->n == BATCH)
       close_file(f);

@@ -461,14 +461,14 @@ tt_random_schedule(struct tt_arena *arena, const struct tt_program *program,
 
 struct tt_schedule *
 tt_random_gpu_point(struct tt_arena *arena, const struct tt_program *program,
-                    uint64_t seed)
+                    uint64_t seed, bool opencl)
 {
   struct dice d = {.state = 88172645463325252ull ^ (seed * 2654435761u)};
   bool cpu = (seed + seed / 4) % 3 > 0;
   const struct tt_target_model target = {
       .registers = 32,
       .gpu = {.cpu = cpu,
-              .vectors = cpu || below(&d, 2),
+              .vectors = cpu || below(&d, 2) || opencl,
               .lanes = cpu ? 4 << below(&d, 3) : 1,
               .units = 4,
               .threads = 256,

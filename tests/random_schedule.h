@@ -9,10 +9,10 @@ struct tt_schedule *tt_random_schedule(struct tt_arena *,
                                        const struct tt_program *, uint64_t seed,
                                        int tries, bool strict_fp);
 
-/* A random point of the space for GPUs, of a device drawn at random, too;
- * NULL: none of some that were tried is legal. */
+/* A random point of the space for GPUs, of a device drawn at random, too, or of
+ * one of those that OpenCL has; NULL: none of some that were tried is legal. */
 struct tt_schedule *tt_random_gpu_point(struct tt_arena *,
                                         const struct tt_program *,
-                                        uint64_t seed);
+                                        uint64_t seed, bool opencl);
 
 #endif

@@ -572,7 +572,7 @@ make_case(struct tt_arena *ar, struct random_pair *p, struct exec_case *c)
                     : tt_random_schedule(ar, p->program, 7 * p->seed + 5,
                                          4 + (int)(p->seed % 30), false);
   if (p->seed % 4 == 1)
-    p->schedule = tt_random_gpu_point(ar, p->program, p->seed);
+    p->schedule = tt_random_gpu_point(ar, p->program, p->seed, false);
   if (!p->schedule || !tt_schedule_lower(ar, p->schedule, &p->nest, &error))
     return false;
   bool wide = p->seed % 2;

@@ -83,7 +83,7 @@ check_example(const struct example *e)
     add_case(&b, tt_gpu_schedule(b.arena, b.program, false, false), false);
   }
   for (uint64_t i = 1; i <= (whole() ? MANY : FEW); i++) {
-    add_case(&b, tt_random_gpu_point(b.arena, b.program, i), i % 2);
+    add_case(&b, tt_random_gpu_point(b.arena, b.program, i, false), i % 2);
     if (whole())
       add_case(&b,
                tt_random_schedule(b.arena, b.program, 7 * i + 5,
@@ -118,7 +118,7 @@ make_case(struct tt_arena *ar, struct random_pair *p, struct exec_case *c)
   struct batch b = {.arena = ar, .values = tt_values_new()};
   p->program = b.program = tt_random_program(ar, p->seed);
   p->schedule = p->seed % 2
-                    ? tt_random_gpu_point(ar, p->program, p->seed)
+                    ? tt_random_gpu_point(ar, p->program, p->seed, false)
                     : tt_random_schedule(ar, p->program, 7 * p->seed + 5,
                                          4 + (int)(p->seed % 30), false);
   add_case(&b, p->schedule, p->seed / 2 % 2);

@@ -280,7 +280,7 @@ examples_are_right(void **state)
     }
     /* Points of the space, of a CPU as a device and of others. */
     for (uint64_t seed = 2; seed < 4; seed++) {
-      struct tt_schedule *point = tt_random_gpu_point(ar, p, seed);
+      struct tt_schedule *point = tt_random_gpu_point(ar, p, seed, true);
       error = point ? check(ar, point, p, seed, &skipped) : NULL;
       if (error)
         fail_msg("%s, point %llu: %s", tt_examples[i].file,

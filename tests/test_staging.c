@@ -400,7 +400,7 @@ random_kernels_do_not_race(void **state)
     struct tt_program *p = tt_random_program(ar, seed);
     struct tt_schedule *s =
         seed % 3 ? tt_random_schedule(ar, p, 7 * seed + 5, 8, false)
-                 : tt_random_gpu_point(ar, p, seed);
+                 : tt_random_gpu_point(ar, p, seed, false);
     struct tt_nest nest;
     struct made m;
     const char *error = NULL;

@@ -333,6 +333,29 @@ test_run_loser(void **state)
   tt_builder_discard(b->b, built.object);
 }
 
+/* A device whose driver completes kernels when they are first started: that
+ * alone makes no loser. */
+static void
+test_run_slow_start(void **state)
+{
+  struct bench *b = *state;
+  char *error;
+  struct tt_built built =
+      build_one(b->b, 1,
+                CANDIDATE("static double t; static int calls;"
+                          "double k_entry_clock(void) { return t; }",
+                          "", "if (what == 1) t += calls++ ? 1e-3 : 1;"));
+  struct tt_run_candidate c = {built.object, "k_entry", 0, 0};
+  struct tt_run_job job = {
+      .id = 7, .n = 1, .candidates = &c, .timeout = 60, .best = 1e-3};
+  assert_true(tt_runner_submit(b->r, &job, &error));
+  struct tt_run_result r = wait_run(b->r);
+  assert_int_equal(r.status, TT_RUN_OK);
+  assert_false(r.timing[0].gave_up);
+  assert_true(tt_timing_min(&r.timing[0]) < 2e-3); /* by its own clock */
+  tt_builder_discard(b->b, built.object);
+}
+
 static void
 test_run_duel(void **state)
 {
@@ -434,11 +457,12 @@ main(int argc, char **argv)
   if (status >= 0)
     return status;
   const struct CMUnitTest runs[] = {
-      cmocka_unit_test(test_run_right),  cmocka_unit_test(test_run_wrong),
-      cmocka_unit_test(test_run_crash),  cmocka_unit_test(test_run_hang),
-      cmocka_unit_test(test_run_memory), cmocka_unit_test(test_run_bounds),
-      cmocka_unit_test(test_run_load),   cmocka_unit_test(test_run_tricks),
-      cmocka_unit_test(test_run_killed), cmocka_unit_test(test_run_loser),
-      cmocka_unit_test(test_run_duel),   cmocka_unit_test(test_run_nonsense)};
+      cmocka_unit_test(test_run_right),      cmocka_unit_test(test_run_wrong),
+      cmocka_unit_test(test_run_crash),      cmocka_unit_test(test_run_hang),
+      cmocka_unit_test(test_run_memory),     cmocka_unit_test(test_run_bounds),
+      cmocka_unit_test(test_run_load),       cmocka_unit_test(test_run_tricks),
+      cmocka_unit_test(test_run_killed),     cmocka_unit_test(test_run_loser),
+      cmocka_unit_test(test_run_slow_start), cmocka_unit_test(test_run_duel),
+      cmocka_unit_test(test_run_nonsense)};
   return cmocka_run_group_tests_name("runner", runs, setup, teardown);
 }

@@ -22,7 +22,8 @@ schedule_libschedule_a_SOURCES = \
 	schedule/schedule.h \
 	schedule/shrink.c \
 	schedule/space.c schedule/space.h schedule/space_apply.c \
-	schedule/space_gpu.c schedule/space_chain.c schedule/space_parts.c \
+	schedule/space_gpu.c schedule/space_gpu.h schedule/space_gpu_apply.c \
+	schedule/space_chain.c schedule/space_parts.c \
 	schedule/space_transform.c \
 	schedule/staging.c \
 	schedule/state.c schedule/state.h \

@@ -322,6 +322,13 @@ test_code_words(void **state)
   size_t n = text.len;
   assert_string_equal(tt_banner_strip(arena, text.s, &n), bare.s);
   assert_int_equal(n, bare.len);
+
+  /* For GPUs options that they have. */
+  struct tt_options gpu = parse(WORDS("-o", "x.cu", "--strict-fp", "x.te"));
+  tt_options_defaults(arena, &gpu);
+  tt_sb_clear(&words);
+  tt_options_code_words(&gpu, &words);
+  assert_string_equal(words.s, "--strict-fp ");
   tt_sb_free(&words);
   tt_sb_free(&text);
   tt_sb_free(&bare);

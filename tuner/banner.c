@@ -71,7 +71,7 @@ tt_banner_print(struct tt_sb *sb, const struct tt_banner *b)
   linef(sb, "/* ", "%s: made by tcc-tune %s from %s.  Do not edit.", b->kernel,
         PACKAGE_VERSION, b->source);
   tt_sb_add(sb, " *\n");
-  linef(sb, COMMAND, "%s %s", b->code_words, b->source);
+  linef(sb, COMMAND, "%s%s", b->code_words, b->source);
   linef(sb, " * ", "bytes: workspace %lld, stack %lld, prepared %lld",
         (long long)b->sizes.workspace_bytes, (long long)b->sizes.stack_bytes,
         (long long)b->sizes.prepared_bytes);

@@ -566,19 +566,21 @@ void
 tt_options_code_words(const struct tt_options *o, struct tt_sb *sb)
 {
   static const char *const workspaces[] = {"static", "stack", "arg"};
+  bool gpu = tt_options_language(o) != TT_LANGUAGE_C; /* has no such option */
   if (o->vector_bits > 0)
-    tt_sb_printf(sb, "--vector=%d", o->vector_bits);
-  else
-    tt_sb_add(sb, "--vector=none");
+    tt_sb_printf(sb, "--vector=%d ", o->vector_bits);
+  else if (!gpu)
+    tt_sb_add(sb, "--vector=none ");
   if (o->std == TT_STD_C99)
-    tt_sb_add(sb, " --std=c99");
+    tt_sb_add(sb, "--std=c99 ");
   if (o->workspace > 0)
-    tt_sb_printf(sb, " --workspace=%s", workspaces[o->workspace]);
+    tt_sb_printf(sb, "--workspace=%s ", workspaces[o->workspace]);
   if (o->strict_fp)
-    tt_sb_add(sb, " --strict-fp");
+    tt_sb_add(sb, "--strict-fp ");
   for (int i = 0; i < o->defines.n; i++) {
-    tt_sb_add(sb, " -D ");
+    tt_sb_add(sb, "-D ");
     quoted(sb, o->defines.items[i]);
+    tt_sb_putc(sb, ' ');
   }
 }
 

@@ -92,8 +92,8 @@ bool tt_options_search(const struct tt_options *);
 /* The text of --help. */
 void tt_options_help(struct tt_sb *);
 /* What of the command decides the emitted code, as words that
- * tt_options_parse() reads back: "--vector=512 -D M=512".  No path is in
- * it. */
+ * tt_options_parse() reads back, with a blank behind each:
+ * "--vector=512 -D M=512 ".  No path is in it. */
 void tt_options_code_words(const struct tt_options *, struct tt_sb *);
 /* Give `opts` the fields that tt_options_code_words() writes from `defaults`
  * where they were not given. */

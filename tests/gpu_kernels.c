@@ -25,7 +25,7 @@ enum { POINTS = 4, BATCH = 25 };
 struct file {
   const char *folder, *name;
   int number, n; /* of files, and of pairs in this one */
-  struct tt_sb text, what;
+  struct tt_sb head, text, what;
 };
 
 static void
@@ -36,14 +36,31 @@ close_file(struct file *f)
     return;
   snprintf(path, sizeof path, "%s/%s-%d.cu", f->folder, f->name, f->number++);
   FILE *out = fopen(path, "w");
-  if (!out || fputs(tt_sb_str(&f->text), out) < 0 || fclose(out) != 0) {
+  if (!out || fputs(tt_sb_str(&f->head), out) < 0 ||
+      fputs(tt_sb_str(&f->text), out) < 0 || fclose(out) != 0) {
     fprintf(stderr, "cannot write %s\n", path);
     exit(1);
   }
   printf("%s %d%s\n", path, f->n, tt_sb_str(&f->what));
   f->n = 0;
+  tt_sb_clear(&f->head);
   tt_sb_clear(&f->text);
   tt_sb_clear(&f->what);
+}
+
+/* Headers are included outside of the namespaces, at the beginning of the file;
+ * one that several kernels want has guards of its own. */
+static void
+add_text(struct file *f, const char *name, const char *text)
+{
+  tt_sb_printf(&f->text, "namespace %s {\n", name);
+  for (const char *line = text; *line;) {
+    size_t n = strcspn(line, "\n") + 1;
+    struct tt_sb *sb = strncmp(line, "#include", 8) == 0 ? &f->head : &f->text;
+    tt_sb_printf(sb, "%.*s", (int)n, line);
+    line += n;
+  }
+  tt_sb_add(&f->text, "}\n");
 }
 
 /* Unless it exceeds a limit of GPUs. */
@@ -58,11 +75,8 @@ add(struct file *f, struct tt_arena *ar, const struct tt_schedule *s,
   const char *name = tt_arena_printf(ar, "f%d", f->n);
   if (s && tt_schedule_lower(ar, s, &nest, &error) &&
       !tt_codegen_gpu(ar, &nest, TT_CUDA, name, &code, &text)) {
-    if (!f->n)
-      tt_sb_add(&f->text, "#include <cuda_fp16.h>\n#include <cuda_runtime.h>\n"
-                          "#include <math.h>\n#include <stdint.h>\n");
     /* (Helpers have the same names in all of them.) */
-    tt_sb_printf(&f->text, "namespace %s {\n%s}\n", name, tt_sb_str(&text));
+    add_text(f, name, tt_sb_str(&text));
     tt_sb_printf(&f->what, " %s", what);
     f->n++;
   }
@@ -94,18 +108,22 @@ add_examples(struct file *f)
   }
 }
 
+/* (Schedules that exceed a limit of GPUs don't count.) */
 static void
 add_random(struct file *f, uint64_t first, uint64_t count)
 {
+  uint64_t written = 0;
   f->name = "random";
   f->number = (int)(first / BATCH);
-  for (uint64_t i = first; i < first + count; i++) {
+  for (uint64_t i = first; written < count; i++) {
+    int before = f->n;
     struct tt_arena *ar = tt_arena_new();
     struct tt_program *p = tt_random_program(ar, i);
     const struct tt_schedule *s =
         i % 3 ? tt_random_schedule(ar, p, 7 * i + 5, 4 + (int)(i % 30), false)
               : tt_random_gpu_point(ar, p, i, false);
     add(f, ar, s, tt_arena_printf(ar, "%d", (int)i));
+    written += f->n > before;
     if (f->n == BATCH)
       close_file(f);
     tt_arena_free(ar);
@@ -125,6 +143,7 @@ main(int argc, char **argv)
     fprintf(stderr, "gpu_kernels FOLDER examples|random FIRST COUNT\n");
     return 2;
   }
+  tt_sb_free(&f.head);
   tt_sb_free(&f.text);
   tt_sb_free(&f.what);
   return 0;

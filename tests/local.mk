@@ -32,7 +32,7 @@ tests_gpu_kernels_SOURCES = tests/gpu_kernels.c \
 tests_gpu_kernels_LDADD = tests/librandom.a frontend/libfrontend.a \
 	schedule/libschedule.a codegen/libcodegen.a ir/libir.a
 EXTRA_DIST += tests/check-nvcc
-check-nvcc: tests/gpu_kernels
+check-nvcc: tcc-tune tests/gpu_kernels
 	$(top_srcdir)/tests/check-nvcc $(CHECK_NVCC_FLAGS) || test $$? -eq 77
 .PHONY: check-nvcc
 

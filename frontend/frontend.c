@@ -341,6 +341,7 @@ finish(struct loader *l, const char *path, bool want_ast)
   }
   if (result.program) {
     simplify(result.program);
+    tt_add_built_in(result.program, l->options->built_in);
     result.source = one_source(l);
   }
   free(l->items.items);

@@ -13,11 +13,15 @@ struct tt_define { /* -D NAME=VALUE; value may be a number or a type */
   const char *name, *value;
 };
 
+/* Instructions that come with the tool: those of a target's language. */
+enum tt_built_in { TT_BUILT_IN_NONE, TT_BUILT_IN_CUDA, TT_BUILT_IN_OPENCL };
+
 struct tt_frontend_options {
   int ndefines;
   const struct tt_define *defines;
   int ninclude_dirs; /* -I, searched after the includer's own folder */
   const char *const *include_dirs;
+  enum tt_built_in built_in; /* intrins of the program, beside its own */
 };
 
 /* What a compilation read, for -MD, and the AST for --dump=ast. */
@@ -45,6 +49,8 @@ struct tt_frontend_result tt_compile_text(struct tt_arena *, struct tt_diags *,
                                           size_t len,
                                           const struct tt_frontend_options *,
                                           bool want_ast);
+/* The .te text of instructions that come with the tool, and its name. */
+const char *tt_built_in_text(enum tt_built_in, const char **name);
 /* Parse the text of a `schedule { ... }` block (or a file that holds one, an
  * emitted file among them: text before "schedule" in a comment is skipped).
  * NULL and diagnostics on error. */

@@ -384,18 +384,6 @@ check_registers(struct tt_sema *s, const struct tt_item *item,
                r->tensor->name);
 }
 
-static void
-add_intrin(struct tt_program *p, const struct tt_intrin *in)
-{
-  const struct tt_intrin **all =
-      TT_ARRAY(p->arena, const struct tt_intrin *, (size_t)p->nintrins + 1);
-
-  for (int i = 0; i < p->nintrins; i++)
-    all[i] = p->intrins[i];
-  all[p->nintrins++] = in;
-  p->intrins = all;
-}
-
 void
 tt_check_intrin(struct tt_sema *s, struct tt_sym *sym)
 {
@@ -442,5 +430,5 @@ tt_check_intrin(struct tt_sema *s, struct tt_sym *sym)
   s->points = inner.points;
   sym->state = tt_diags_errors(s->diags) == errors ? TT_DONE : TT_BAD;
   if (sym->state == TT_DONE)
-    add_intrin(s->program, in);
+    tt_program_intrin(s->program, in);
 }

@@ -13,6 +13,7 @@
  *   reduce.c   reductions: stages without a name, argmin, empty ones
  *   lower.c    items -> tensors and stages
  *   intrin.c   intrin declarations
+ *   built_in.c those that come with the tool
  *
  * Every function reports its own errors; a "bad" value, symbol or expression
  * is one whose mistake was reported, and stays silent from then on.
@@ -377,6 +378,11 @@ bool tt_left_side(struct tt_sema *, const struct tt_item *,
 bool tt_stage_value(struct tt_elab *, const struct tt_rx *,
                     const struct tt_item *, enum tt_dtype want,
                     struct tt_span declared, struct tt_reduction *);
+
+/* ---- built_in.c -------------------------------------------------------- */
+/* Add the instructions that come with the tool; a program's own of the same
+ * name stand in their place. */
+void tt_add_built_in(struct tt_program *, enum tt_built_in);
 
 /* ---- intrin.c ---------------------------------------------------------- */
 void tt_check_intrin(struct tt_sema *, struct tt_sym *);

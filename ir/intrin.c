@@ -8,6 +8,7 @@
 
 #include "ir/passes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- matching ---------------------------------------------------------- */
@@ -116,6 +117,18 @@ tt_intrin_matches(const struct tt_intrin *intrin, const struct tt_expr *value,
   for (int i = 0; i < TT_MAX_OPERANDS; i++)
     found[i] = NULL;
   return matches(&m, intrin->value, value);
+}
+
+int
+tt_intrin_arch(const struct tt_intrin *in)
+{
+  static const char word[] = "__CUDA_ARCH__";
+  const char *p = in->guard ? strstr(in->guard, word) : NULL;
+  if (!p)
+    return 0;
+  p += sizeof word - 1;
+  p += strspn(p, " ");
+  return strncmp(p, ">=", 2) == 0 ? atoi(p + 2) : 0;
 }
 
 /* ---- operands of a statement ------------------------------------------- */

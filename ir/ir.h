@@ -272,6 +272,7 @@ struct tt_intrin {
   const char *guard, *header;      /* NULL: none */
   const char *init, *emit, *store; /* C text; NULL: none */
   int threads;                     /* that execute it together; 1: alone */
+  bool built_in;                   /* it comes with the tool */
 };
 
 /* Does `value` say what the intrin does?  `accept` is asked of every operand
@@ -281,6 +282,9 @@ typedef bool tt_accept_fn(void *ctx, int operand, const struct tt_expr *);
 bool tt_intrin_matches(const struct tt_intrin *, const struct tt_expr *value,
                        tt_accept_fn *accept, void *ctx,
                        const struct tt_expr *found[TT_MAX_OPERANDS]);
+
+/* The least __CUDA_ARCH__ that the guard asks for (800 for sm_80); 0: none. */
+int tt_intrin_arch(const struct tt_intrin *);
 
 /* One call in a schedule block: `stage.primitive(args)`. */
 enum tt_sarg_kind {
@@ -323,6 +327,9 @@ struct tt_program {
   int nintrins;
   const struct tt_intrin *const *intrins; /* that schedules may use */
 };
+
+/* Schedules of the program may use the intrin. */
+void tt_program_intrin(struct tt_program *, const struct tt_intrin *);
 
 /* The identity of a reduction in a type: 0, 1, the highest, the lowest
  * (infinities for floats), false, true. */

@@ -33,6 +33,15 @@ grown(struct tt_arena *arena, void *items, int n, size_t size)
   return bigger;
 }
 
+void
+tt_program_intrin(struct tt_program *p, const struct tt_intrin *in)
+{
+  const struct tt_intrin **all =
+      grown(p->arena, (void *)p->intrins, p->nintrins, sizeof *all);
+  all[p->nintrins++] = in;
+  p->intrins = all;
+}
+
 struct tt_tensor *
 tt_program_tensor(struct tt_program *p, const char *name, enum tt_role role,
                   enum tt_dtype dtype, int ndim, const int64_t *dims)

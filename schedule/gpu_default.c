@@ -1,8 +1,8 @@
-/* The schedule for a GPU where nothing was searched or given: tiles where
- * operands are used again, the threads of a block for a long reduction, else a
- * thread for every result, which sums in a register.  What is cheap is computed
- * where it is used, and what follows a reduction element by element takes its
- * sums from registers.
+/* The schedule for a GPU where nothing was searched or given: tiles of an
+ * instruction where one can do a product, tiles where operands are used again,
+ * the threads of a block for a long reduction, else a thread for every result,
+ * which sums in a register.  What is cheap is computed where it is used, and
+ * what follows a reduction element by element takes its sums from registers.
  */
 #include "config.h"
 
@@ -127,17 +127,31 @@ is_bound(const struct tt_stage_schedule *ss)
   return false;
 }
 
+/* Tiles of the first instruction that can do the stage. */
 static enum tt_gpu_step
-shape_stage(struct tt_schedule *s, int stage)
+tensor_stage(struct tt_schedule *s, int stage, const struct tt_gpu_limits *g)
 {
-  enum tt_gpu_step step = tt_gpu_tile(s, stage, NULL);
+  const struct tt_intrin *in;
+  struct tt_gpu_warps w;
+  if (!tt_gpu_tensor_intrins(s->arena, s, stage, g, 1, &in) ||
+      !tt_gpu_choose_warps(s->arena, s, stage, in, g, &w))
+    return TT_GPU_NONE;
+  return tt_gpu_tensor(s, stage, in, &w);
+}
+
+static enum tt_gpu_step
+shape_stage(struct tt_schedule *s, int stage, const struct tt_gpu_limits *g)
+{
+  enum tt_gpu_step step = g ? tensor_stage(s, stage, g) : TT_GPU_NONE;
+  if (step == TT_GPU_NONE)
+    step = tt_gpu_tile(s, stage, NULL);
   return step == TT_GPU_NONE ? tt_gpu_reduce(s, stage) : step;
 }
 
 /* NULL: a stage was added to the plain ones. */
 static struct tt_schedule *
 attempt(struct tt_arena *arena, const struct tt_program *program,
-        bool strict_fp, struct plain *plain)
+        const struct tt_gpu_limits *g, bool strict_fp, struct plain *plain)
 {
   struct tt_schedule *s = tt_schedule_new(arena, program, strict_fp);
   tt_gpu_inline(s);
@@ -146,7 +160,7 @@ attempt(struct tt_arena *arena, const struct tt_program *program,
     enum tt_gpu_step step = TT_GPU_NONE;
     if (s->stages[i].place == TT_ROOT && !is_bound(&s->stages[i])) {
       if (!is_plain(plain, name))
-        step = shape_stage(s, i);
+        step = shape_stage(s, i, g);
       if (step == TT_GPU_REFUSED && plain->n < MAX_PLAIN)
         plain->names[plain->n++] = name;
       else if (step == TT_GPU_REFUSED)
@@ -170,11 +184,11 @@ attempt(struct tt_arena *arena, const struct tt_program *program,
 
 struct tt_schedule *
 tt_gpu_schedule(struct tt_arena *arena, const struct tt_program *program,
-                bool strict_fp, bool tiles)
+                const struct tt_gpu_limits *g, bool strict_fp, bool tiles)
 {
   struct plain plain = {.all = !tiles};
   struct tt_schedule *s = NULL;
   while (!s)
-    s = attempt(arena, program, strict_fp, &plain);
+    s = attempt(arena, program, g, strict_fp, &plain);
   return s;
 }

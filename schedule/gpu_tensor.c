@@ -14,7 +14,10 @@
 enum {
   MOVED = 16,          /* bytes that a thread copies at once */
   REGISTERS = 1 << 16, /* that the threads of a processor share */
-  ADDRESSES = 32       /* of a thread's registers are not results */
+  ADDRESSES = 32,      /* of a thread's registers are not results */
+  BLOCKS = 128,        /* that keep a GPU busy */
+  SIDE_COST = 32,      /* rows, or columns, whose copies take as long */
+  STEPS = 2            /* of the instruction between copies, by default */
 };
 
 /* An axis of the tile: its loop of blocks, of groups of threads, of a group's
@@ -191,19 +194,133 @@ tt_gpu_tensor(struct tt_schedule *s, int stage, const struct tt_intrin *in,
   return TT_GPU_NONE;
 }
 
+/* ---- which instructions -------------------------------------------------- */
+
+/* Does the language have instructions of several threads, and the device this
+ * one?  Of one that comes with the tool it must be known; another one was
+ * declared for it. */
+static bool
+has_instruction(const struct tt_gpu_limits *g, const struct tt_intrin *in)
+{
+  if (g->vectors)
+    return false;
+  return g->arch ? g->arch * 10 >= tt_intrin_arch(in) : !in->built_in;
+}
+
+static const struct tt_var *
+axis_of(const struct tt_stage_schedule *ss, int loop)
+{
+  while (ss->loops[loop].node != TT_AXIS)
+    loop = ss->loops[loop].parent;
+  return ss->loops[loop].axis;
+}
+
+/* Do neighbours in an operand lie side by side in the tensor it is copied
+ * from, for all of them? */
+static bool
+lies_along(const struct tt_stage_schedule *ss)
+{
+  const struct tt_intrin *in = ss->intrin;
+  const struct tt_expr *found[TT_MAX_OPERANDS];
+  if (!tt_intrin_matches(in, ss->value, any_place, NULL, found))
+    return false;
+  for (int o = 0; o < in->noperands; o++) {
+    const struct tt_operand_of *op = &in->operands[o];
+    int last = op->tensor->ndim - 1;
+    if (o != in->result && last >= 0 &&
+        !tt_expr_uses_var(found[o]->args[found[o]->nargs - 1],
+                          axis_of(ss, ss->tile[op->index[last]])))
+      return false;
+  }
+  return true;
+}
+
+/* A copy of the schedule as it is, to try something in. */
+static struct tt_schedule *
+trial_of(struct tt_arena *arena, const struct tt_schedule *s)
+{
+  struct tt_schedule *t = TT_NEW(arena, struct tt_schedule);
+  *t = *s;
+  t->arena = arena;
+  t->stages =
+      tt_arena_dup(arena, s->stages, (size_t)s->nstages * sizeof *s->stages);
+  t->calls = NULL;
+  t->ncalls = t->capcalls = 0;
+  return t;
+}
+
 int
-tt_gpu_tensor_intrins(struct tt_arena *arena, const struct tt_program *p,
-                      int stage, bool strict_fp, int max,
+tt_gpu_tensor_intrins(struct tt_arena *arena, const struct tt_schedule *s,
+                      int stage, const struct tt_gpu_limits *g, int max,
                       const struct tt_intrin **out)
 {
   static const struct tt_gpu_warps least = {1, 1, 1, 1, 1};
+  const struct tt_program *p = s->program;
+  bool along = false;
   int n = 0;
-  for (int i = 0; i < p->nintrins && n < max; i++) {
-    struct tt_schedule *trial = tt_schedule_new(arena, p, strict_fp);
-    if (tt_gpu_tensor(trial, stage, p->intrins[i], &least) == TT_GPU_DONE)
-      out[n++] = p->intrins[i];
+  for (int i = 0; i < p->nintrins; i++) {
+    const struct tt_intrin *in = p->intrins[i];
+    struct tt_schedule *trial = trial_of(arena, s);
+    if (!has_instruction(g, in) ||
+        tt_gpu_tensor(trial, stage, in, &least) != TT_GPU_DONE)
+      continue;
+    bool a = lies_along(&trial->stages[stage]);
+    if (a && !along)
+      n = 0;
+    if ((a || !along) && n < max)
+      out[n++] = in;
+    along |= a;
   }
   return n;
+}
+
+/* ---- the tile ------------------------------------------------------------ */
+
+/* Groups of threads along either side, and rows and columns of each. */
+static const struct {
+  int row_warps, col_warps, rows, cols;
+} tiles[] = {
+    {2, 4, 64, 32}, {2, 4, 32, 32}, {4, 2, 32, 32}, {2, 2, 32, 32},
+    {2, 2, 16, 32}, {2, 2, 32, 16}, {2, 2, 16, 16}, {1, 2, 16, 16},
+    {2, 1, 16, 16}, {1, 1, 16, 16},
+};
+
+/* What it costs: a larger tile reads less, and gives fewer blocks. */
+static double
+tile_cost(int64_t rows, int64_t cols, double points)
+{
+  double few = (double)BLOCKS * (double)rows * (double)cols / points;
+  return (few > 1 ? few : 1) *
+         (1 + SIDE_COST / (double)rows + SIDE_COST / (double)cols);
+}
+
+bool
+tt_gpu_choose_warps(struct tt_arena *arena, const struct tt_schedule *s,
+                    int stage, const struct tt_intrin *in,
+                    const struct tt_gpu_limits *g, struct tt_gpu_warps *out)
+{
+  const struct tt_stage *st = s->stages[stage].stage;
+  int64_t ri = in->spatial[0]->extent, ci = in->spatial[1]->extent;
+  double points = 1, least = 0;
+  for (int i = 0; i < st->nspatial; i++)
+    points *= (double)st->spatial[i]->extent;
+  for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
+    for (int steps = STEPS; steps > 0; steps /= 2) {
+      struct tt_gpu_warps w = {
+          .rows = tiles[i].rows > ri ? tiles[i].rows / (int)ri : 1,
+          .cols = tiles[i].cols > ci ? tiles[i].cols / (int)ci : 1,
+          .row_warps = tiles[i].row_warps,
+          .col_warps = tiles[i].col_warps,
+          .steps = steps};
+      double cost = tile_cost(ri * w.rows * w.row_warps,
+                              ci * w.cols * w.col_warps, points);
+      if ((least > 0 && cost >= least) || !tt_gpu_tensor_fits(in, &w, g) ||
+          tt_gpu_tensor(trial_of(arena, s), stage, in, &w) != TT_GPU_DONE)
+        continue;
+      *out = w;
+      least = cost;
+    }
+  return least > 0;
 }
 
 /* (Results are spread over the threads that have them.) */

@@ -123,7 +123,8 @@ describe(struct tt_arena *ar, const struct tt_stage_schedule *ss)
                          ? tt_arena_printf(ar, "%.140s ...", tt_sb_str(&sb))
                          : tt_arena_strdup(ar, tt_sb_str(&sb));
   tt_sb_free(&sb);
-  return text;
+  return ss->intrin ? tt_arena_printf(ar, "%s, by %s", text, ss->intrin->name)
+                    : text;
 }
 
 struct lists {

@@ -228,6 +228,7 @@ struct tt_gpu_limits { /* of a device; all 0: the target is no GPU */
   int64_t shared;      /* bytes that a block may share */
   bool scratchpad;     /* in memory that is nearer than the others */
   int64_t registers;   /* floats that a thread keeps */
+  int arch;            /* of CUDA: NN of sm_NN; 0: not known */
 };
 struct tt_target_model { /* what the space and the default schedule assume */
   int vector_bytes;      /* 16, 32, 64; 0: no vectors */
@@ -262,10 +263,11 @@ struct tt_schedule *tt_space_schedule(struct tt_arena *,
 void tt_space_default(const struct tt_space *, int *config);
 
 /* The default schedule for GPUs: with tiles (whose code may exceed a limit of
- * GPUs) or without. */
+ * GPUs) or without; with tiles of instructions only where limits are given. */
 struct tt_schedule *tt_gpu_schedule(struct tt_arena *,
-                                    const struct tt_program *, bool strict_fp,
-                                    bool tiles);
+                                    const struct tt_program *,
+                                    const struct tt_gpu_limits *,
+                                    bool strict_fp, bool tiles);
 
 /* The same for GPUs (space_gpu.c): what tt_space_new(), tt_space_schedule()
  * and tt_space_default() are for CPUs. */

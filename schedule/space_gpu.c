@@ -369,15 +369,20 @@ derive_tensor(struct tt_gpu_rules *r, struct tt_gpu_rule *rule, int stage)
   static const char *const names[] = {"trows", "tcols", "rwarps", "cwarps",
                                       "tsteps"};
   static const int64_t sizes[] = {1, 2, 4};
-  rule->nintrins =
-      tt_gpu_tensor_intrins(r->arena, r->program, stage, r->strict_fp,
-                            TT_GPU_MAX_INTRINS, rule->intrin);
+  const struct tt_schedule *s =
+      tt_schedule_new(r->arena, r->program, r->strict_fp);
+  const struct tt_gpu_limits *g = &r->target.gpu;
+  struct tt_gpu_warps w = {1, 1, 1, 1, 1}; /* by default */
+  rule->nintrins = tt_gpu_tensor_intrins(r->arena, s, stage, g,
+                                         TT_GPU_MAX_INTRINS, rule->intrin);
   if (!rule->nintrins)
     return;
-  rule->k_intrin = add_choice(r, stage, "intrin", rule->nintrins + 1, 1);
+  bool chosen = tt_gpu_choose_warps(r->arena, s, stage, rule->intrin[0], g, &w);
+  const int preferred[] = {w.rows, w.cols, w.row_warps, w.col_warps, w.steps};
+  rule->k_intrin = add_choice(r, stage, "intrin", rule->nintrins + 1, chosen);
   for (int i = 0; i < 5; i++)
     rule->k_warps[i] =
-        add_knob(r, stage, names[i], TT_KNOB_FACTOR, 3, sizes, 2);
+        add_knob(r, stage, names[i], TT_KNOB_FACTOR, 3, sizes, preferred[i]);
 }
 
 static void

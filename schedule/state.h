@@ -101,11 +101,16 @@ struct tt_gpu_warps {
 enum tt_gpu_step tt_gpu_tensor(struct tt_schedule *, int stage,
                                const struct tt_intrin *,
                                const struct tt_gpu_warps *);
-/* Those of the program that the stage could be tiled by, at most `max`;
- * returns their number. */
-int tt_gpu_tensor_intrins(struct tt_arena *, const struct tt_program *,
-                          int stage, bool strict_fp, int max,
+/* Those of the program that the stage could be tiled by on such a device, at
+ * most `max`: of operands that lie as it takes them, where there are some.
+ * Returns their number. */
+int tt_gpu_tensor_intrins(struct tt_arena *, const struct tt_schedule *,
+                          int stage, const struct tt_gpu_limits *, int max,
                           const struct tt_intrin **out);
+/* The tile by the stage's extents; false: none of its sizes divides them. */
+bool tt_gpu_choose_warps(struct tt_arena *, const struct tt_schedule *,
+                         int stage, const struct tt_intrin *,
+                         const struct tt_gpu_limits *, struct tt_gpu_warps *);
 /* Do a block's threads, registers and shared memory suffice? */
 bool tt_gpu_tensor_fits(const struct tt_intrin *, const struct tt_gpu_warps *,
                         const struct tt_gpu_limits *);

@@ -35,6 +35,8 @@ const struct example tt_examples[] = {
     {"bmm.te", {{0}}},
     {"dp4a.te", {{"M", "64"}, {"N", "128"}, {"K", "64"}}},
     {"hgemm.te", {{"M", "128"}, {"N", "128"}, {"K", "64"}}},
+    {"hgemm_plain.te", {{"M", "33"}, {"N", "20"}, {"K", "24"}}},
+    {"gemm_s8.te", {{"M", "33"}, {"N", "20"}, {"K", "24"}}},
     {"hgemm_mma.te", {{"M", "128"}, {"N", "128"}, {"K", "32"}}},
 };
 const int tt_nexamples = sizeof tt_examples / sizeof *tt_examples;

@@ -294,6 +294,13 @@ tests_test_tensorize_SOURCES = tests/test_tensorize.c \
 tests_test_tensorize_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_tensorize_LDADD = tests/libexec.a frontend/libfrontend.a \
 	schedule/libschedule.a codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
+check_PROGRAMS += tests/test_instructions
+TESTS += tests/test_instructions
+tests_test_instructions_SOURCES = tests/test_instructions.c \
+	tests/compile.c tests/compile.h
+tests_test_instructions_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_instructions_LDADD = tests/libexec.a frontend/libfrontend.a \
+	schedule/libschedule.a codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
 check_PROGRAMS += tests/test_operators
 TESTS += tests/test_operators
 tests_test_operators_SOURCES = tests/test_operators.c

@@ -83,12 +83,13 @@ check_source(const char *path, int n, const struct tt_define *defines)
     r = tt_compile_file(arena, diags, path, &o, false);
     tt_solve_congruences(r.program);
     tt_factor_sums(r.program, strict);
-    if (tt_program_of_source(arena, r.source, strict,
+    if (tt_program_of_source(arena, r.source, TT_BUILT_IN_NONE, strict,
                              tt_program_hash(arena, r.program)) == NULL)
       fail_msg("%s: %s", path, r.source);
   }
   assert_null(strstr(r.source, "schedule"));
-  assert_null(tt_program_of_source(arena, r.source, false, "another"));
+  assert_null(tt_program_of_source(arena, r.source, TT_BUILT_IN_NONE, false,
+                                   "another"));
   tt_arena_free(arena);
 }
 

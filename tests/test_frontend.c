@@ -361,7 +361,7 @@ test_defines(void **state)
 {
   struct run r = start();
   struct tt_define d[] = {{"N", "3"}, {"T", "i8"}, {"E", "2"}, {"N", "0x5"}};
-  struct tt_frontend_options o = {4, d, 0, NULL};
+  struct tt_frontend_options o = {.ndefines = 4, .defines = d};
   const char *text = "param N = 7, E: f32 = 0.5; type T = f32;\n"
                      "input A[N]: T; output Y[N]: f32;\n"
                      "Y[i] = f32(A[i]) * E;\n";

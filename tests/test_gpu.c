@@ -277,7 +277,7 @@ static void
 check_default(struct tt_arena *ar, const struct tt_program *p,
               const char *primitive)
 {
-  check_schedule(ar, p, tt_gpu_schedule(ar, p, false, true), primitive);
+  check_schedule(ar, p, tt_gpu_schedule(ar, p, NULL, false, true), primitive);
 }
 
 static void
@@ -308,7 +308,7 @@ few_tiles_cut_their_reduction(void **state)
         tt_matmul_program(ar, sizes[i][0], sizes[i][1], sizes[i][2]);
     check_default(ar, p, "C.rfactor(k, ");
     check_default(ar, p, "C_parts.cache_read(A, ");
-    assert_int_equal(tt_gpu_schedule(ar, p, true, true)->nstages, 1);
+    assert_int_equal(tt_gpu_schedule(ar, p, NULL, true, true)->nstages, 1);
     tt_arena_free(ar);
   }
 }
@@ -525,7 +525,7 @@ spaces_begin_with_the_default(void **state)
     struct tt_schedule *s = tt_gpu_space_schedule(ar, space, config);
     assert_non_null(s);
     assert_string_equal(text_of(ar, s),
-                        text_of(ar, tt_gpu_schedule(ar, p, false, true)));
+                        text_of(ar, tt_gpu_schedule(ar, p, NULL, false, true)));
     tt_arena_free(ar);
   }
 }
@@ -568,7 +568,7 @@ make_case(struct tt_arena *ar, struct random_pair *p, struct exec_case *c)
   const char *error = NULL;
   p->program = tt_random_program(ar, p->seed);
   p->schedule = p->seed % 3 == 0
-                    ? tt_gpu_schedule(ar, p->program, false, p->seed % 2)
+                    ? tt_gpu_schedule(ar, p->program, NULL, false, p->seed % 2)
                     : tt_random_schedule(ar, p->program, 7 * p->seed + 5,
                                          4 + (int)(p->seed % 30), false);
   if (p->seed % 4 == 1)

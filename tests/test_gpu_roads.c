@@ -75,12 +75,13 @@ check_example(const struct example *e)
   b.program = tt_example_program(b.arena, e, false);
   if (!b.program)
     fail_msg("%s does not compile", e->file);
-  add_case(&b, tt_gpu_schedule(b.arena, b.program, false, true), false);
+  add_case(&b, tt_gpu_schedule(b.arena, b.program, NULL, false, true), false);
   if (!b.n)
     fail_msg("%s has no kernels by default", e->file);
   if (whole()) {
-    add_case(&b, tt_gpu_schedule(b.arena, b.program, false, true), true);
-    add_case(&b, tt_gpu_schedule(b.arena, b.program, false, false), false);
+    add_case(&b, tt_gpu_schedule(b.arena, b.program, NULL, false, true), true);
+    add_case(&b, tt_gpu_schedule(b.arena, b.program, NULL, false, false),
+             false);
   }
   for (uint64_t i = 1; i <= (whole() ? MANY : FEW); i++) {
     add_case(&b, tt_random_gpu_point(b.arena, b.program, i, false), i % 2);

@@ -283,7 +283,8 @@ spaces_have_instructions(void **state)
 {
   (void)state;
   for (int i = 0; i < tt_nexamples; i++)
-    if (strncmp(tt_examples[i].file, "hgemm", 5) == 0)
+    if (strcmp(tt_examples[i].file, "hgemm.te") == 0 ||
+        strcmp(tt_examples[i].file, "hgemm_mma.te") == 0)
       check_space(&tt_examples[i]);
 }
 

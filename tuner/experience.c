@@ -39,11 +39,13 @@ struct loader {
 };
 
 struct tt_program *
-tt_program_of_source(struct tt_arena *arena, const char *source, bool strict_fp,
+tt_program_of_source(struct tt_arena *arena, const char *source,
+                     enum tt_built_in built_in, bool strict_fp,
                      const char *hash)
 {
+  const struct tt_frontend_options o = {.built_in = built_in};
   struct tt_program *p = tt_compile_text(arena, tt_diags_new(arena), "history",
-                                         source, strlen(source), NULL, false)
+                                         source, strlen(source), &o, false)
                              .program;
 
   if (p == NULL)
@@ -196,6 +198,18 @@ is_known(const struct loader *l, const char *hash)
   return false;
 }
 
+/* Of the language that the workload is for. */
+static enum tt_built_in
+built_in(const struct tt_workload *w)
+{
+  static const char cuda[] = "language=cuda", opencl[] = "language=opencl";
+  if (strncmp(w->options, cuda, sizeof cuda - 1) == 0)
+    return TT_BUILT_IN_CUDA;
+  return strncmp(w->options, opencl, sizeof opencl - 1) == 0
+             ? TT_BUILT_IN_OPENCL
+             : TT_BUILT_IN_NONE;
+}
+
 static bool
 read_groups(struct loader *l, const char **error)
 {
@@ -211,7 +225,8 @@ read_groups(struct loader *l, const char **error)
     const struct group *g = &l->groups.items[i];
     tt_arena_reset(l->program);
     struct tt_program *p =
-        tt_program_of_source(l->program, g->source, l->q->strict_fp, g->hash);
+        tt_program_of_source(l->program, g->source, built_in(l->q->workload),
+                             l->q->strict_fp, g->hash);
     before = f->n;
     if (p == NULL)
       l->out->unread++;

@@ -3,6 +3,7 @@
 #ifndef TT_EXPERIENCE_H
 #define TT_EXPERIENCE_H
 
+#include "frontend/frontend.h"
 #include "tuner/features.h"
 #include "tuner/history.h"
 #include "tuner/model.h"
@@ -42,6 +43,7 @@ void tt_experience_free(struct tt_experience *);
 /* The program that a source of the history means, as the tuner has it; NULL
  * when that is not the one with this hash. */
 struct tt_program *tt_program_of_source(struct tt_arena *, const char *source,
-                                        bool strict_fp, const char *hash);
+                                        enum tt_built_in, bool strict_fp,
+                                        const char *hash);
 
 #endif

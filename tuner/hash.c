@@ -180,6 +180,24 @@ put_intrin(struct lanes *h, const struct tt_intrin *in)
   put_stage(h, &s);
 }
 
+static bool
+any_operand(void *ctx, int operand, const struct tt_expr *e)
+{
+  (void)ctx, (void)operand, (void)e;
+  return true;
+}
+
+/* Does one that comes with the tool matter to the program? */
+static bool
+is_used(const struct tt_program *p, const struct tt_intrin *in)
+{
+  const struct tt_expr *found[TT_MAX_OPERANDS];
+  for (int i = 0; i < p->nstages && in->built_in; i++)
+    if (tt_intrin_matches(in, p->stages[i]->value, any_operand, NULL, found))
+      return true;
+  return !in->built_in;
+}
+
 const char *
 tt_program_hash(struct tt_arena *arena, const struct tt_program *p)
 {
@@ -192,7 +210,8 @@ tt_program_hash(struct tt_arena *arena, const struct tt_program *p)
   for (int i = 0; i < p->nstages; i++)
     put_stage(&h, p->stages[i]);
   for (int i = 0; i < p->nintrins; i++)
-    put_intrin(&h, p->intrins[i]);
+    if (is_used(p, p->intrins[i]))
+      put_intrin(&h, p->intrins[i]);
   return tt_arena_printf(arena, "%016llx%016llx",
                          (unsigned long long)mix(h.a ^ h.b << 1),
                          (unsigned long long)mix(h.b + h.a));

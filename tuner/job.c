@@ -31,6 +31,8 @@
 #include "tuner/report.h"
 #include "tuner/ui.h"
 
+enum { NEWEST = 1000 }; /* architecture of CUDA */
+
 /* ---- what files say about the options ---------------------------------- */
 
 /* --check takes schedule and options from the file it checks; --schedule
@@ -102,6 +104,20 @@ probe_outputs(const struct tt_job *job)
 
 /* ---- the source -------------------------------------------------------- */
 
+static enum tt_built_in
+built_in(enum tt_language language)
+{
+  switch (language) {
+  case TT_LANGUAGE_C:
+    break;
+  case TT_LANGUAGE_CUDA:
+    return TT_BUILT_IN_CUDA;
+  case TT_LANGUAGE_OPENCL:
+    return TT_BUILT_IN_OPENCL;
+  }
+  return TT_BUILT_IN_NONE;
+}
+
 static struct tt_frontend_options
 frontend_options(const struct tt_job *job)
 {
@@ -115,6 +131,7 @@ frontend_options(const struct tt_job *job)
     defines[i].value = d + n + 1;
   }
   return (struct tt_frontend_options){
+      .built_in = built_in(tt_options_language(o)),
       .ndefines = o->defines.n,
       .defines = defines,
       .ninclude_dirs = o->include_dirs.n,
@@ -304,8 +321,28 @@ makes_kernels(struct tt_job *job, const struct tt_schedule *s)
   return !error;
 }
 
+/* Where the architecture is not known: which instruction of a newer one could
+ * do a stage, if any. */
+static void
+hint_at_instruction(struct tt_job *job)
+{
+  struct tt_gpu_limits g = job->model.gpu;
+  g.arch = NEWEST;
+  const struct tt_schedule *s = tt_gpu_schedule(
+      job->arena, job->front.program, &g, job->options->strict_fp, true);
+  for (int i = 0; i < s->nstages && !job->hint; i++) {
+    const struct tt_intrin *in = s->stages[i].intrin;
+    if (in && in->built_in)
+      job->hint = tt_arena_printf(
+          job->arena,
+          "%s: %s could compute it: name the GPU's architecture "
+          "(--target=cuda:sm_%d or later)",
+          s->stages[i].stage->out->name, in->name, tt_intrin_arch(in) / 10);
+  }
+}
+
 /* That of the space where the device is known to be a CPU, else with tiles in
- * shared memory, else plain. */
+ * shared memory, those of instructions first, else plain. */
 static struct tt_schedule *
 gpu_schedule(struct tt_job *job)
 {
@@ -320,11 +357,15 @@ gpu_schedule(struct tt_job *job)
     tt_gpu_space_default(space, config);
     s = tt_gpu_space_schedule(arena, space, config);
   } else {
-    s = tt_gpu_schedule(arena, program, strict, true);
+    s = tt_gpu_schedule(arena, program, &job->model.gpu, strict, true);
+    if (!job->model.gpu.arch)
+      hint_at_instruction(job);
+    if (!makes_kernels(job, s))
+      s = tt_gpu_schedule(arena, program, NULL, strict, true);
   }
   return s && makes_kernels(job, s)
              ? s
-             : tt_gpu_schedule(arena, program, strict, false);
+             : tt_gpu_schedule(arena, program, NULL, strict, false);
 }
 
 static enum tt_exit
@@ -399,6 +440,20 @@ compare(const struct tt_job *job, int n, const struct tt_output *outs)
   return TT_EXIT_DONE;
 }
 
+/* What does stages that no loops do; or what could, were the architecture
+ * known. */
+static void
+instructions(const struct tt_job *job, struct tt_sb *sb)
+{
+  const struct tt_schedule *s = job->schedule;
+  for (int i = 0; i < s->nstages; i++)
+    if (s->stages[i].intrin)
+      tt_sb_printf(sb, "%s: computed by %s\n", s->stages[i].stage->out->name,
+                   s->stages[i].intrin->name);
+  if (job->hint)
+    tt_sb_printf(sb, "%s\n", job->hint);
+}
+
 static void
 summary_json(const struct tt_job *job)
 {
@@ -436,6 +491,7 @@ summary(const struct tt_job *job, int n, const struct tt_output *outs)
     if (t->final.stopped)
       tt_sb_putc(&sb, '\n');
   }
+  instructions(job, &sb);
   tt_sb_add(&sb, "wrote");
   for (int i = 0; i < n; i++)
     tt_sb_printf(&sb, "%s %s", i ? "," : "",

@@ -43,6 +43,7 @@ struct tt_job {
   const char *origin; /* of a schedule that was not searched: "given" */
   const struct tt_tuned *tuned; /* NULL: there was no search */
   const char *unit;             /* of a rate: "GFLOP/s" or "Gop/s" */
+  const char *hint;             /* how to get better code, or NULL */
 };
 
 /* Does all that the options ask for; prints diagnostics and the summary to

@@ -103,6 +103,7 @@ set_limits(struct tt_job *job, const struct tt_device *d, bool cuda)
       .shared = cuda || d->shared < SHARED ? d->shared : SHARED,
       .scratchpad = d->scratchpad && !d->cpu,
       .registers = 255,
+      .arch = job->sm,
   };
   for (int i = 0; i < 3; i++)
     g->items[i] = d->items[i];

@@ -1,0 +1,265 @@
+/* Instructions that come with the tool: each of them, under tiles of its own,
+ * computes what it says where it is not there, and default schedules have those
+ * that an architecture has. */
+#include "config.h"
+
+#include "schedule/state.h"
+#include "tests/compile.h"
+#include "tests/exec_c.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+enum { MAX_CASES = 64 };
+
+static struct run
+compile_for(enum tt_built_in built_in, const char *text)
+{
+  const struct tt_frontend_options o = {.built_in = built_in};
+  struct run r = start();
+  r.result =
+      tt_compile_text(r.arena, r.diags, "t.te", text, strlen(text), &o, false);
+  tt_diags_print(r.diags, &r.text, false);
+  if (!r.result.program)
+    fail_msg("%s", tt_sb_str(&r.text));
+  return r;
+}
+
+static const struct tt_gpu_limits a_gpu = {.lanes = 1,
+                                           .units = 80,
+                                           .threads = 1024,
+                                           .items = {1024, 1024, 64},
+                                           .shared = 48 << 10,
+                                           .scratchpad = true,
+                                           .registers = 255};
+
+/* ---- the texts ---------------------------------------------------------- */
+
+static void
+texts_are_programs(void **state)
+{
+  (void)state;
+  const enum tt_built_in all[] = {TT_BUILT_IN_CUDA, TT_BUILT_IN_OPENCL};
+  for (int i = 0; i < 2; i++) {
+    const char *name, *text = tt_built_in_text(all[i], &name);
+    struct run r = compile_text(text, strlen(text));
+    if (!r.result.program || r.text.len)
+      fail_msg("%s: %s", name, tt_sb_str(&r.text));
+    struct run with = compile_for(all[i], "output Y[4]: f32; Y[i] = 1.0;");
+    assert_int_equal(with.result.program->nintrins, r.result.program->nintrins);
+    for (int k = 0; k < with.result.program->nintrins; k++) {
+      const struct tt_intrin *in = with.result.program->intrins[k];
+      assert_true(in->built_in);
+      if (all[i] == TT_BUILT_IN_CUDA)
+        assert_in_range(tt_intrin_arch(in), 610, 800);
+    }
+    finish(&with);
+    finish(&r);
+  }
+  struct run none = compile_for(TT_BUILT_IN_NONE, "output Y: f32; Y = 1.0;");
+  assert_int_equal(none.result.program->nintrins, 0);
+  finish(&none);
+}
+
+static void
+own_ones_come_first(void **state)
+{
+  (void)state;
+  static const char text[] = "output Y[4]: f32; Y[i] = 1.0;\n"
+                             "intrin dp4a(c: i32, a[2]: i8) {\n"
+                             "  c += sum[k](i32(a[k]));\n"
+                             "  guard \"0 || __CUDA_ARCH__>=350\";\n"
+                             "  emit %{ $c += $a[0] + $a[1]; %} }\n";
+  struct run r = compile_for(TT_BUILT_IN_CUDA, text);
+  const struct tt_program *p = r.result.program;
+  int n = 0;
+  for (int i = 0; i < p->nintrins; i++)
+    n += strcmp(p->intrins[i]->name, "dp4a") == 0;
+  assert_int_equal(n, 1);
+  assert_false(p->intrins[0]->built_in);
+  assert_int_equal(p->intrins[0]->noperands, 2);
+  assert_int_equal(tt_intrin_arch(p->intrins[0]), 350);
+  finish(&r);
+}
+
+/* ---- what they compute -------------------------------------------------- */
+
+/* "A[m,k]" of an operand, or with sizes; one of bytes has no rows. */
+static const char *
+shape(struct tt_arena *ar, const char *name, const char *row,
+      const struct tt_operand_of *o, const char *const *names)
+{
+  if (o->tensor->ndim == 1)
+    return tt_arena_printf(ar, "%s[%s,%s]", name, row, names[2]);
+  return tt_arena_printf(ar, "%s[%s,%s]", name, names[o->index[0]],
+                         names[o->index[1]]);
+}
+
+/* The product that the instruction is for. */
+static const char *
+product_of(struct tt_arena *ar, const struct tt_intrin *in, const char *m,
+           const char *n, const char *k)
+{
+  static const char *const vars[] = {"m", "n", "k"};
+  const char *const sizes[] = {m, n, k};
+  const struct tt_operand_of *c = &in->operands[0], *a = &in->operands[1],
+                             *b = &in->operands[2];
+  const char *from = tt_dtype_name(a->tensor->dtype);
+  const char *to = tt_dtype_name(c->tensor->dtype);
+  return tt_arena_printf(
+      ar,
+      "input %s, %s: %s; output C[%s,%s]: %s;\n"
+      "C[m,n] = sum[k](%s(%s) * %s(%s));\n",
+      shape(ar, "A", m, a, sizes), shape(ar, "B", n, b, sizes), from, m, n, to,
+      to, shape(ar, "A", "m", a, vars), to, shape(ar, "B", "n", b, vars));
+}
+
+/* A warp for tiles of results, or a thread for each. */
+static void
+use(struct tt_schedule *s, const struct tt_intrin *in)
+{
+  struct tt_gpu_warps w = {2, 1, 1, 2, 2};
+  if (in->threads > 1) {
+    if (tt_gpu_tensor(s, 0, in, &w) != TT_GPU_DONE)
+      fail_msg("%s does not match its own statement: %s", in->name,
+               s->error ? s->error : "");
+    return;
+  }
+  int inner = tt_split(s, 0, 2, in->reduce[0]->extent, "ki", TT_TAIL_PEEL);
+  if (inner < 0 || !tt_tensorize(s, 0, inner, in))
+    fail_msg("%s: %s", in->name, s->error);
+  tt_gpu_bind(s, 0);
+}
+
+static void
+check_all(enum tt_built_in built_in)
+{
+  struct run all = compile_for(built_in, "output Y: f32; Y = 1.0;");
+  struct tt_arena *ar = all.arena;
+  const struct tt_program *p = all.result.program;
+  struct exec_case cases[MAX_CASES];
+  struct tt_nest nests[MAX_CASES];
+  struct run runs[MAX_CASES];
+  int failed = 0;
+  assert_true(p->nintrins <= MAX_CASES);
+  for (int i = 0; i < p->nintrins; i++) {
+    const struct tt_intrin *in = p->intrins[i];
+    const char *error = NULL;
+    runs[i] = compile_for(built_in, product_of(ar, in, "64", "32", "128"));
+    const struct tt_program *q = runs[i].result.program;
+    struct tt_schedule *s = tt_schedule_new(ar, q, false);
+    use(s, tt_find_intrin(s, in->name));
+    assert_non_null(s->stages[0].intrin);
+    if (!tt_schedule_lower(ar, s, &nests[i], &error))
+      fail_msg("%s: %s", in->name, error);
+    struct tt_values *want = tt_values_new();
+    tt_values_random(want, q, (uint64_t)i);
+    assert_null(tt_interpret_program(q, want));
+    cases[i] = (struct exec_case){.nest = &nests[i],
+                                  .in = want,
+                                  .want = want,
+                                  .gpu = true,
+                                  .wide = built_in == TT_BUILT_IN_OPENCL};
+  }
+  const char *error = exec_c(ar, p->nintrins, cases, 0, &failed);
+  if (error)
+    fail_msg("%s: %s", p->intrins[failed]->name, error);
+  for (int i = 0; i < p->nintrins; i++) {
+    tt_values_free(cases[i].want);
+    finish(&runs[i]);
+  }
+  finish(&all);
+}
+
+static void
+each_is_right(void **state)
+{
+  (void)state;
+  check_all(TT_BUILT_IN_CUDA);
+  check_all(TT_BUILT_IN_OPENCL);
+}
+
+/* ---- default schedules -------------------------------------------------- */
+
+static const struct {
+  const char *type, *sum, *a, *b;
+  int arch;
+  const char *name; /* of the instruction; NULL: none */
+} defaults[] = {
+    {"f16", "f32", "m,k", "k,n", 80, "mma_f16_nn"},
+    {"f16", "f32", "m,k", "n,k", 90, "mma_f16_nt"},
+    {"f16", "f32", "k,m", "k,n", 80, "mma_f16_tn"},
+    {"f16", "f32", "k,m", "n,k", 80, "mma_f16_tt"},
+    {"f16", "f32", "m,k", "k,n", 75, "wmma_f16_nn"},
+    {"f16", "f32", "k,m", "n,k", 70, "wmma_f16_tt"},
+    {"f16", "f32", "m,k", "k,n", 61, NULL},
+    {"f16", "f32", "m,k", "k,n", 0, NULL},
+    {"bf16", "f32", "m,k", "n,k", 80, "mma_bf16_nt"},
+    {"bf16", "f32", "m,k", "n,k", 75, NULL},
+    {"i8", "i32", "m,k", "n,k", 80, "mma_s8_nt"},
+    {"i8", "i32", "m,k", "k,n", 80, "wmma_s8_nn"},
+    {"i8", "i32", "m,k", "n,k", 75, "wmma_s8_nt"},
+    {"u8", "i32", "m,k", "n,k", 86, "mma_u8_nt"},
+    {"f32", "f32", "m,k", "k,n", 90, NULL},
+};
+
+static const char *
+size_of(char axis)
+{
+  return axis == 'm' ? "96" : axis == 'n' ? "64" : "64";
+}
+
+static const char *
+dims(struct tt_arena *ar, const char *axes)
+{
+  return tt_arena_printf(ar, "%s,%s", size_of(axes[0]), size_of(axes[2]));
+}
+
+static void
+architectures_have_theirs(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    const char *text =
+        tt_arena_printf(ar,
+                        "input A[%s], B[%s]: %s; output C[96,64]: %s;\n"
+                        "C[m,n] = sum[k](%s(A[%s]) * %s(B[%s]));\n",
+                        dims(ar, defaults[i].a), dims(ar, defaults[i].b),
+                        defaults[i].type, defaults[i].sum, defaults[i].sum,
+                        defaults[i].a, defaults[i].sum, defaults[i].b);
+    struct run r = compile_for(TT_BUILT_IN_CUDA, text);
+    struct tt_gpu_limits g = a_gpu;
+    g.arch = defaults[i].arch;
+    const struct tt_schedule *s =
+        tt_gpu_schedule(ar, r.result.program, &g, false, true);
+    const struct tt_intrin *in = s->stages[0].intrin;
+    const char *want = defaults[i].name;
+    if (!in != !want || (in && strcmp(in->name, want) != 0))
+      fail_msg("%s sm_%d: %s, not %s", text, g.arch, in ? in->name : "none",
+               want ? want : "none");
+    g.vectors = true; /* OpenCL */
+    s = tt_gpu_schedule(ar, r.result.program, &g, false, true);
+    assert_null(s->stages[0].intrin);
+    finish(&r);
+    tt_arena_free(ar);
+  }
+}
+
+int
+main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(texts_are_programs),
+      cmocka_unit_test(own_ones_come_first),
+      cmocka_unit_test(each_is_right),
+      cmocka_unit_test(architectures_have_theirs),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

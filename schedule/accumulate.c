@@ -48,9 +48,11 @@ int
 tt_lw_result_index(struct tt_inst *in, bool acc, const struct tt_tensor **t,
                    const struct tt_expr **idx)
 {
-  *t = acc ? in->acc : in->target;
+  *t = acc ? in->acc : in->results ? in->results : in->target;
   if (acc)
     return acc_index(in, idx);
+  if (in->results)
+    return tt_lw_tile_index(in, idx);
   target_index(in, idx);
   return in->ss->stage->nspatial;
 }
@@ -349,6 +351,8 @@ vectorized_reduction(const struct tt_stage_schedule *ss)
 static stmt
 store_accumulators(struct tt_inst *in, int i)
 {
+  if (in->registers && in->finishing)
+    return tt_lw_finish_tiles(in, i);
   return sweep_from(in, (struct sweeping){STORE_ACC, i});
 }
 

@@ -337,6 +337,9 @@ tt_gpu_tensor_fits(const struct tt_intrin *in, const struct tt_gpu_warps *w,
   int64_t threads = (int64_t)w->row_warps * w->col_warps * in->threads;
   int64_t shared = w->steps * in->reduce[0]->extent * bytes *
                    (w->row_warps * w->rows * i + w->col_warps * w->cols * j);
+  shared += /* a tile of each on its way to a stage that finishes it */
+      w->row_warps * w->col_warps * i * j *
+      tt_dtype_bytes(in->operands[in->result].tensor->dtype);
   return each + 2 * ADDRESSES <= g->registers && threads <= g->threads &&
          threads * (each + ADDRESSES) <= REGISTERS && shared <= g->shared;
 }

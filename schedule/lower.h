@@ -41,7 +41,9 @@ struct tt_inst {
   bool finishing;            /* the sums to be stored are whole */
   bool registers;            /* the accumulators are an intrin's registers */
   const struct tt_var *lane; /* of the threads that execute an intrin */
-  bool in_rest;              /* in the iterations that fill no vector */
+  const struct tt_tensor *results; /* where its registers are stored on their
+                                      way to the stage that finishes them */
+  bool in_rest;                    /* in the iterations that fill no vector */
   int nguards;
   int guards[TT_MAX_LOOPS]; /* split loops whose value must be checked */
 };
@@ -204,5 +206,11 @@ const struct tt_stmt *tt_lower_stage(struct tt_lowering *, int stage,
 const struct tt_stmt *
 tt_lw_finish_or_store(struct tt_inst *, int i,
                       const struct tt_stmt *(*store)(struct tt_inst *, int i));
+
+/* Indices of the point reached in in->results; returns their number. */
+int tt_lw_tile_index(struct tt_inst *, const struct tt_expr **idx);
+/* The same for an intrin's registers, over the loops from position i on: tile
+ * by tile they are stored in memory, from where their sums are taken. */
+const struct tt_stmt *tt_lw_finish_tiles(struct tt_inst *, int i);
 
 #endif

@@ -233,11 +233,13 @@ check_accumulators(struct tt_schedule *s, int stage, int acc)
                      "%s keeps its result in a register: %s needs accumulators "
                      "(cache_write) outside %s",
                      in->name, name, ss->loops[ss->tile[0]].name);
-  if (ss->finish >= 0)
-    return tt_refuse(s,
-                     "%s keeps the sums of %s in registers of its own: %s "
-                     "cannot finish them",
-                     in->name, name, tt_stage_name(s, ss->finish));
+  for (int i = 0; i <= acc && ss->finish >= 0 && in->threads > 1; i++)
+    if (tt_is_thread(ss->loops[ss->order[i]].kind))
+      return tt_refuse(s,
+                       "loop %s of %s is outside the accumulators: %s cannot "
+                       "take the sums that the %d threads of %s store together",
+                       ss->loops[ss->order[i]].name, name,
+                       tt_stage_name(s, ss->finish), in->threads, in->name);
   for (int i = 0; i <= acc; i++)
     if (ss->loops[ss->order[i]].reduce)
       return tt_refuse(s,

@@ -101,10 +101,11 @@ shape(struct tt_arena *ar, const char *name, const char *row,
                          names[o->index[1]]);
 }
 
-/* The product that the instruction is for. */
+/* The product that the instruction is for; with a stage after it that takes
+ * its sums, or without. */
 static const char *
 product_of(struct tt_arena *ar, const struct tt_intrin *in, const char *m,
-           const char *n, const char *k)
+           const char *n, const char *k, bool finished)
 {
   static const char *const vars[] = {"m", "n", "k"};
   const char *const sizes[] = {m, n, k};
@@ -112,12 +113,23 @@ product_of(struct tt_arena *ar, const struct tt_intrin *in, const char *m,
                              *b = &in->operands[2];
   const char *from = tt_dtype_name(a->tensor->dtype);
   const char *to = tt_dtype_name(c->tensor->dtype);
-  return tt_arena_printf(
-      ar,
-      "input %s, %s: %s; output C[%s,%s]: %s;\n"
-      "C[m,n] = sum[k](%s(%s) * %s(%s));\n",
-      shape(ar, "A", m, a, sizes), shape(ar, "B", n, b, sizes), from, m, n, to,
-      to, shape(ar, "A", "m", a, vars), to, shape(ar, "B", "n", b, vars));
+  const char *sum = tt_arena_printf(ar, "[m,n] = sum[k](%s(%s) * %s(%s));\n",
+                                    to, shape(ar, "A", "m", a, vars), to,
+                                    shape(ar, "B", "n", b, vars));
+  const char *inputs = tt_arena_printf(
+      ar, "input %s, %s: %s; output C[%s,%s]: ", shape(ar, "A", m, a, sizes),
+      shape(ar, "B", n, b, sizes), from, m, n);
+  if (!finished)
+    return tt_arena_printf(ar, "%s%s; C%s", inputs, to, sum);
+  if (tt_dtype_is_float(a->tensor->dtype))
+    return tt_arena_printf(ar,
+                           "%s%s; input b[%s]: f32; T%s"
+                           "C[m,n] = %s(max(T[m,n] + b[n], 0.0));",
+                           inputs, from, n, sum, from);
+  return tt_arena_printf(ar,
+                         "%sf32; input s[%s]: f32; T%s"
+                         "C[m,n] = f32(T[m,n]) * s[m];",
+                         inputs, m, sum);
 }
 
 /* A warp for tiles of results, or a thread for each. */
@@ -138,7 +150,7 @@ use(struct tt_schedule *s, const struct tt_intrin *in)
 }
 
 static void
-check_all(enum tt_built_in built_in)
+check_all(enum tt_built_in built_in, bool finished)
 {
   struct run all = compile_for(built_in, "output Y: f32; Y = 1.0;");
   struct tt_arena *ar = all.arena;
@@ -151,11 +163,14 @@ check_all(enum tt_built_in built_in)
   for (int i = 0; i < p->nintrins; i++) {
     const struct tt_intrin *in = p->intrins[i];
     const char *error = NULL;
-    runs[i] = compile_for(built_in, product_of(ar, in, "64", "32", "128"));
+    runs[i] =
+        compile_for(built_in, product_of(ar, in, "64", "32", "128", finished));
     const struct tt_program *q = runs[i].result.program;
     struct tt_schedule *s = tt_schedule_new(ar, q, false);
     use(s, tt_find_intrin(s, in->name));
     assert_non_null(s->stages[0].intrin);
+    if (finished && !tt_finish(s, 1, 0))
+      fail_msg("%s: %s", in->name, s->error);
     if (!tt_schedule_lower(ar, s, &nests[i], &error))
       fail_msg("%s: %s", in->name, error);
     struct tt_values *want = tt_values_new();
@@ -181,8 +196,43 @@ static void
 each_is_right(void **state)
 {
   (void)state;
-  check_all(TT_BUILT_IN_CUDA);
-  check_all(TT_BUILT_IN_OPENCL);
+  check_all(TT_BUILT_IN_CUDA, false);
+  check_all(TT_BUILT_IN_OPENCL, false);
+}
+
+static void
+their_sums_can_be_finished(void **state)
+{
+  (void)state;
+  check_all(TT_BUILT_IN_CUDA, true);
+}
+
+/* Threads that each have accumulators of their own cannot store them together.
+ */
+static void
+reach_is_named(void **state)
+{
+  (void)state;
+  static const char text[] =
+      "input A[64,16], B[16,16]: f16; output C[64,16]: f16;\n"
+      "T[m,n] = sum[k](f32(A[m,k]) * f32(B[k,n]));\n"
+      "C[m,n] = f16(T[m,n]);\n"
+      "schedule {\n"
+      "  T.split(m, 16, mi);  T.split(n, 16, ni);  T.split(k, 16, ki);\n"
+      "  T.reorder(m, n, k, mi, ni, ki);\n"
+      "  T.bind(m, \"thread.y\");  T.cache_write(n);\n"
+      "  T.tensorize(mi, wmma_f16_nn);  C.finish(T);\n"
+      "}\n";
+  struct run r = compile_for(TT_BUILT_IN_CUDA, text);
+  struct tt_schedule *s = tt_schedule_new(r.arena, r.result.program, false);
+  const struct tt_scall *bad = NULL;
+  assert_false(tt_schedule_apply(s, &r.result.program->blocks[0], &bad));
+  assert_string_equal(bad->primitive, "finish");
+  assert_string_equal(s->error,
+                      "loop m of T is outside the accumulators: C cannot take "
+                      "the sums that the 32 threads of wmma_f16_nn store "
+                      "together");
+  finish(&r);
 }
 
 /* ---- default schedules -------------------------------------------------- */
@@ -259,6 +309,8 @@ main(void)
       cmocka_unit_test(texts_are_programs),
       cmocka_unit_test(own_ones_come_first),
       cmocka_unit_test(each_is_right),
+      cmocka_unit_test(their_sums_can_be_finished),
+      cmocka_unit_test(reach_is_named),
       cmocka_unit_test(architectures_have_theirs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

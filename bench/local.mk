@@ -6,7 +6,7 @@ EXTRA_DIST += bench/README.md bench/run bench/table bench/dnnl.c bench/roof.c \
 	bench/paper/tables.md bench/paper/curves.tsv bench/paper/cost.svg bench/paper/models.svg \
 	bench/paper/table.svg bench/paper/transfer.svg $(bench_pretrain)
 bench_works = bench/work/conv_nchw.te bench/work/conv_nhwc.te \
-	bench/work/conv_s8.te bench/work/gemm_u8s8.te \
+	bench/work/conv_s8.te bench/work/gemm_u8s8.te bench/work/hgemm.te \
 	bench/work/winograd23.te bench/work/winograd43.te
 bench_pretrain = bench/pretrain/collect bench/pretrain/list \
 	bench/pretrain/heldout bench/pretrain/box.te \

@@ -1,7 +1,7 @@
 """What a library makes of a work of bench/gpu/run, in GFLOP/s.
 
   library.py DEVICE name
-  library.py DEVICE sgemm N
+  library.py DEVICE sgemm|hgemm|igemm N
   library.py DEVICE conv H C K R STRIDE
 
 PyTorch has cuBLAS and cuDNN.  Exits with 1 where it is not.
@@ -29,6 +29,7 @@ class Torch:
         if not torch.cuda.is_available():
             sys.exit(1)
         torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
         torch.backends.cudnn.allow_tf32 = False
         torch.backends.cudnn.benchmark = True
         self.torch = torch
@@ -53,11 +54,26 @@ class Torch:
 
         return best(call)
 
-    def sgemm(self, n):
-        a = self.torch.randn(n, n, device=self.device)
-        b = self.torch.randn(n, n, device=self.device)
-        c = self.torch.empty(n, n, device=self.device)
+    def product(self, n, dtype):
+        a = self.torch.randn(n, n, device=self.device).to(dtype)
+        b = self.torch.randn(n, n, device=self.device).to(dtype)
+        c = self.torch.empty(n, n, device=self.device, dtype=dtype)
         return self.timed(lambda: self.torch.matmul(a, b, out=c))
+
+    def sgemm(self, n):
+        return self.product(n, self.torch.float32)
+
+    def hgemm(self, n):
+        return self.product(n, self.torch.float16)
+
+    def igemm(self, n):
+        def random():
+            return self.torch.randint(
+                -128, 128, (n, n), device=self.device, dtype=self.torch.int8
+            )
+
+        a, b = random(), random().t()
+        return self.timed(lambda: self.torch._int_mm(a, b))
 
     def conv(self, h, c, k, r, stride):
         x = self.torch.randn(1, c, h, h, device=self.device)
@@ -75,7 +91,7 @@ def main():
     if what == "name":
         print(library.name())
         return
-    if what == "sgemm":
+    if what.endswith("gemm"):
         flops = 2.0 * sizes[0] ** 3
     else:
         h, c, k, r, stride = sizes

@@ -111,14 +111,59 @@ find_operands(struct tt_inst *in, struct finding *f,
 
 /* ---- statements -------------------------------------------------------- */
 
-static const struct tt_stmt *
-loops_around(struct tt_inst *in, const struct finding *f, int n,
-             const struct tt_stmt *body)
+/* Each lane has as many results of its own: value[i] of the intrin's i-th
+ * index, which a loop of extent[i] counts.  false: they cannot be shared out
+ * so, and the first lane does everything. */
+static bool
+share_out(struct tt_inst *in, const struct finding *f,
+          const struct tt_expr **value, int64_t *extent)
 {
   struct tt_arena *ar = in->lw->arena;
+  const struct tt_expr *lane = in->lane ? tt_var_ref(ar, in->lane) : NULL;
+  int64_t left = in->lane ? in->lane->extent : 1;
+  for (int i = f->intrin->nspatial - 1; i >= 0 && left > 1; i--) {
+    int64_t e = extent[i];
+    if (left % e == 0) {
+      value[i] = tt_imod(ar, lane, e);
+      lane = tt_idiv(ar, lane, e);
+      extent[i] = 1;
+      left /= e;
+    } else if (e % left == 0) {
+      value[i] = tt_iadd(ar, tt_imul(ar, value[i], left), lane);
+      extent[i] /= left;
+      left = 1;
+    } else {
+      return false;
+    }
+  }
+  return left == 1;
+}
+
+/* What the instruction does, as loops of n of the intrin's indices. */
+static const struct tt_stmt *
+portable_body(struct tt_inst *in, const struct finding *f, int n,
+              tt_inside_fn *fn, void *ctx)
+{
+  struct tt_arena *ar = in->lw->arena;
+  const struct tt_expr *value[TT_MAX_LOOPS];
+  int64_t extent[TT_MAX_LOOPS];
+  struct tt_var *v[TT_MAX_LOOPS];
+  for (int i = 0; i < n; i++) {
+    v[i] = TT_NEW(ar, struct tt_var);
+    *v[i] = *f->vars[i];
+    v[i]->id = in->lw->nvars++;
+    value[i] = tt_var_ref(ar, v[i]);
+    extent[i] = v[i]->extent;
+  }
+  bool shared = share_out(in, f, value, extent);
+  for (int i = 0; i < n; i++) {
+    v[i]->extent = shared ? extent[i] : v[i]->extent;
+    in->val[in->ss->tile[i]] = shared ? value[i] : tt_var_ref(ar, v[i]);
+  }
+  const struct tt_stmt *body = fn(in, ctx);
   for (int i = n - 1; i >= 0; i--)
-    body = tt_for(ar, TT_SERIAL, 0, f->vars[i], body);
-  if (!in->lane)
+    body = tt_for(ar, TT_SERIAL, 0, v[i], body);
+  if (shared)
     return body;
   const struct tt_expr *first =
       tt_binary(ar, TT_EQ, tt_var_ref(ar, in->lane), tt_idx(ar, 0));
@@ -154,11 +199,11 @@ tt_lw_instruction(struct tt_inst *in, enum tt_intrin_op op, tt_inside_fn *fn,
     if (i < n)
       in->val[ss->tile[i]] = tt_var_ref(lw->arena, v);
   }
-  const struct tt_stmt *body = fn(in, ctx);
   bool ok = op != TT_INTRIN_EMIT || find_operands(in, &f, operands);
   operands[op == TT_INTRIN_EMIT ? k->result : 0] = element(in, in->acc);
   if (op == TT_INTRIN_STORE)
     operands[1] = element(in, false);
+  const struct tt_stmt *body = portable_body(in, &f, n, fn, ctx);
   for (int i = 0; i < n; i++)
     in->val[ss->tile[i]] = NULL;
   if (!ok)
@@ -167,7 +212,7 @@ tt_lw_instruction(struct tt_inst *in, enum tt_intrin_op op, tt_inside_fn *fn,
                         op == TT_INTRIN_EMIT   ? k->noperands
                         : op == TT_INTRIN_INIT ? 1
                                                : 2,
-                        operands, loops_around(in, &f, n, body));
+                        operands, body);
 }
 
 /* ---- threads ----------------------------------------------------------- */

@@ -344,6 +344,46 @@ tiles_are_right(void **state)
   }
 }
 
+/* ---- instructions of several threads ------------------------------------ */
+
+/* Loops of tiles that stand for an instruction of a warp, before and after a
+ * loop with barriers.  (PoCL 3.1 aborted on a condition around each of them.)
+ */
+static const char warps[] =
+    "schedule { C.split(m, 64, mf); C.split(mf, 64, mw); C.split(mw, 16, mi);"
+    "C.split(n, 64, nw); C.split(nw, 32, nf); C.split(nf, 16, ni);"
+    "C.split(k, 32, ks); C.split(ks, 16, ki);"
+    "C.reorder(m, n, k, mf, nw, ks, mw, nf, mi, ni, ki);"
+    "C.bind(m, \"block.y\"); C.bind(n, \"block.x\");"
+    "C.bind(mf, \"thread.z\"); C.bind(nw, \"thread.y\"); C.cache_write(n);"
+    "C.tensorize(mi, wmma16); C.cache_read(A, k, vectorize=8);"
+    "C.cache_read(B, k, vectorize=8);"
+    "C.unroll(ks); C.unroll(mw); C.unroll(nf); }";
+
+static void
+warps_are_right(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  const struct example e = {"hgemm.te",
+                            {{"M", "128"}, {"N", "128"}, {"K", "64"}}};
+  struct tt_program *p = tt_example_program(ar, &e, false);
+  struct tt_diags *diags = tt_diags_new(ar);
+  const struct tt_sblock *block =
+      tt_parse_schedule(ar, diags, "warps", warps, strlen(warps));
+  assert_non_null(p);
+  assert_non_null(block);
+  struct tt_schedule *s = tt_schedule_new(ar, p, false);
+  if (!tt_schedule_apply(s, block, NULL))
+    fail_msg("%s", s->error);
+  bool skipped;
+  const char *error = check(ar, s, p, 1, &skipped);
+  if (error)
+    fail_msg("%s", error);
+  assert_false(skipped);
+  tt_arena_free(ar);
+}
+
 /* ---- random pairs ------------------------------------------------------ */
 
 static void
@@ -399,6 +439,7 @@ main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tiles_are_right),
+      cmocka_unit_test(warps_are_right),
       cmocka_unit_test(examples_are_right),
       cmocka_unit_test(halves_are_right),
       cmocka_unit_test(random_kernels_are_right),

@@ -4,7 +4,7 @@
 
 #include "frontend/frontend.h"
 
-enum { TT_EXAMPLE_DEFINES = 4 };
+enum { TT_EXAMPLE_DEFINES = 6 };
 
 struct example {
   const char *file;

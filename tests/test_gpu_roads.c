@@ -192,7 +192,8 @@ main(int argc, char **argv)
   }
   unsetenv("LD_PRELOAD"); /* compilers run without it */
   setenv("TT_EXEC_FLAGS",
-         "-g -fsanitize=address,undefined -fno-sanitize-recover=all -Wno-error",
+         "-O0 -g -fsanitize=address,undefined -fno-sanitize-recover=all "
+         "-Wno-error",
          1);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

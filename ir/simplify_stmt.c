@@ -185,8 +185,9 @@ stmt(struct tt_simp *s, const struct tt_stmt *st)
   switch (st->kind) {
   case TT_FOR:
     r = stmt(s, st->body);
-    /* A variable of extent 1 has become 0 everywhere. */
-    if (!is_empty(r) && st->var->extent > 1)
+    /* A variable of extent 1 has become 0 everywhere.  (A loop of one block
+     * still says that what is in it is one kernel.) */
+    if (!is_empty(r) && (st->var->extent > 1 || tt_is_block(st->for_kind)))
       r = tt_for(s->arena, st->for_kind, st->lanes, st->var, r);
     break;
   case TT_STORE:

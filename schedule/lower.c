@@ -102,7 +102,7 @@ enter_leaf(struct tt_inst *in, int loop, struct tt_how how, tt_inside_fn *fn,
   struct tt_lowering *lw = in->lw;
   in->val[loop] = tt_idx(lw->arena, lo);
   struct tt_var *v = NULL;
-  if (n > 1) {
+  if (n > 1 || tt_is_block(how.kind)) { /* (one block is a kernel, too) */
     v = TT_NEW(lw->arena, struct tt_var);
     v->name = in->ss->loops[loop].name;
     v->extent = n;

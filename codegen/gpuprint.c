@@ -64,7 +64,9 @@ open_order(struct cprinter *c, const struct gpu_printer *g, int index,
 {
   const char *i = g->index[index], *nth = g->nth[index];
   long long n = (long long)size_of(g->kernel, index);
-  tt_c_line(c, "for (int %s = 0, %s; %s < %lld && (%s = tt_nth(%s, %lld), 1);",
+  tt_c_line(c,
+            "for (int %s = 0, %s __attribute__((unused)); %s < %lld && "
+            "(%s = tt_nth(%s, %lld), 1);",
             nth, i, nth, n, i, nth, n);
   tt_c_line(c, "     %s++)%s", nth, brace);
 }
@@ -284,6 +286,47 @@ point(struct file *f, const struct accesses *all, const struct spot *items,
   }
 }
 
+struct use {
+  const struct gpu_kernel *kernel;
+  int index;
+  const struct tt_var *var; /* of the loop around */
+  bool found;
+};
+
+static void
+use_in_expr(void *ctx, const struct tt_expr *e)
+{
+  struct use *u = ctx;
+  u->found |= tt_expr_uses_var(e, u->var);
+}
+
+static void
+use_in_stmt(void *ctx, const struct tt_stmt *s)
+{
+  tt_own_exprs(s, use_in_expr, ctx);
+}
+
+static void
+use_in_loop(void *ctx, const struct tt_stmt *s)
+{
+  struct use *u = ctx;
+  if (!is_bound(s) || (int)s->for_kind - (int)TT_BLOCK_X != u->index)
+    return;
+  u->found |= s->var->extent < size_of(u->kernel, u->index);
+  u->var = s->var;
+  tt_walk(s->body, use_in_stmt, u);
+}
+
+/* Does anything depend on the index?  (Blocks or threads may all do the
+ * same.) */
+static bool
+is_used(const struct gpu_kernel *k, int index)
+{
+  struct use u = {.kernel = k, .index = index};
+  tt_walk(k->body, use_in_loop, &u);
+  return u.found;
+}
+
 static void
 declare_indices(struct file *f)
 {
@@ -297,7 +340,7 @@ declare_indices(struct file *f)
     f->g.nth[i] = tt_names_bind(f->c.names, NULL, "nth");
     if (f->g.language == &tt_plain && i < TT_GPU_DIMS)
       open_order(&f->c, &f->g, i, " {");
-    if (f->g.language != &tt_plain)
+    if (f->g.language != &tt_plain && is_used(f->g.kernel, i))
       tt_c_line(&f->c, "const int %s = %s;", f->g.index[i],
                 f->g.language->index[i]);
   }

@@ -280,6 +280,37 @@ rounded(struct cprinter *c, enum tt_dtype t, const char *text, int has,
   return tt_c_paren(c, text, has, prec);
 }
 
+bool
+tt_c_is_byte(const struct cprinter *c, const struct tt_expr *e)
+{
+  return c->dialect->style == TT_CUDA_VECTORS && c->index == 0 &&
+         e->kind == TT_CAST && !tt_dtype_is_float(e->a->type.dtype) &&
+         tt_dtype_bytes(e->a->type.dtype) == 1 &&
+         (e->type.dtype == TT_I32 || e->type.dtype == TT_U32);
+}
+
+const char *
+tt_c_opaque(struct cprinter *c, const struct tt_expr *e)
+{
+  const struct tt_expr *outer = c->opaque;
+  c->opaque = e;
+  const char *text = tt_c_expr(c, e, PREC_ANY);
+  c->opaque = outer;
+  return text;
+}
+
+static const char *
+product(struct cprinter *c, const struct tt_expr *e, int prec)
+{
+  const struct tt_expr *outer = c->opaque;
+  c->opaque = tt_c_is_byte(c, e->a)   ? e->a
+              : tt_c_is_byte(c, e->b) ? e->b
+                                      : NULL;
+  const char *text = arithmetic(c, e, prec);
+  c->opaque = outer;
+  return text;
+}
+
 static const char *
 binary(struct cprinter *c, const struct tt_expr *e, int prec)
 {
@@ -290,7 +321,7 @@ binary(struct cprinter *c, const struct tt_expr *e, int prec)
   case TT_SUB:
   case TT_MUL:
     if (!f)
-      return arithmetic(c, e, prec);
+      return e->op == TT_MUL ? product(c, e, prec) : arithmetic(c, e, prec);
     return rounded(c, t, plain(c, e, PREC_ANY), tt_binop_prec(e->op), prec);
   case TT_DIV:
   case TT_MOD:
@@ -556,6 +587,11 @@ tt_c_expr(struct cprinter *c, const struct tt_expr *e, int prec)
   case TT_NOT:
     return complement(c, e, prec);
   case TT_CAST:
+    if (e == c->opaque)
+      return call(c,
+                  tt_c_helper(c, tt_arena_printf(c->arena, "opaque_%s",
+                                                 tt_dtype_name(e->type.dtype))),
+                  conversion(c, e, PREC_ANY), NULL);
     return conversion(c, e, prec);
   case TT_SAT:
     return saturation(c, e, prec);

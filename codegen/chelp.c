@@ -89,6 +89,9 @@ static const struct {
      "  const int64_t rest = x & mask;\n"
      "  return (T)(((int64_t)x >> e) + (rest > (mask >> 1) + (x < 0)));\n}\n",
      false},
+    {"opaque",
+     "static inline T $(T v)\n{\n  asm(\"\" : \"+r\"(v));\n  return v;\n}\n",
+     false},
     {"rsqrt", "static inline T $(T x)\n{\n  return 1 / sqrtF(x);\n}\n", true},
     {"sigmoid", "static inline T $(T x)\n{\n  return 1 / (1 + expF(-x));\n}\n",
      true},

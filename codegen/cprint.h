@@ -105,6 +105,7 @@ struct cprinter {
   int depth;                     /* of indentation */
   int parallel;                  /* depth of parallel loops */
   int index;                     /* > 0: inside a subscript */
+  const struct tt_expr *opaque;  /* the compiler is not to see what this is */
   /* What the file needs. */
   bool math;
   bool guarded; /* parts of it are left out by the preprocessor */
@@ -158,6 +159,12 @@ const char *tt_c_int(struct cprinter *, enum tt_dtype, int64_t, int *prec);
 const char *tt_c_expr(struct cprinter *, const struct tt_expr *, int prec);
 /* The same for an index: arithmetic cannot overflow. */
 const char *tt_c_index(struct cprinter *, const struct tt_expr *, int prec);
+/* A byte that is widened, which nvcc 13 multiplies wrongly: it adds up two
+ * products of bytes by one instruction, for which it takes bytes of a word as
+ * halves where they lie as halves would.  So in CUDA C a function that the
+ * compiler does not see through is around it. */
+bool tt_c_is_byte(const struct cprinter *, const struct tt_expr *);
+const char *tt_c_opaque(struct cprinter *, const struct tt_expr *);
 /* An integer division or remainder by a power of two, floored, as a shift or
  * a mask; NULL if it is by something else. */
 const struct tt_expr *tt_c_bits(struct cprinter *, const struct tt_expr *);

@@ -309,6 +309,8 @@ stored_value(struct cprinter *c, const struct tt_tensor *t,
              const struct tt_expr *v)
 {
   bool moved = c->dialect->style == TT_CUDA_VECTORS && v->type.lanes > 1;
+  if (t->role == TT_LOCAL && tt_c_is_byte(c, v)) /* perhaps for products */
+    return tt_c_opaque(c, v);
   if (moved)
     return tt_c_expr(c, v, PREC_ANY);
   if (tt_c_is_half(t->dtype) && !tt_is_register(t) && v->type.lanes > 1)

@@ -122,6 +122,44 @@ exec_unpack(const struct tt_tensor *t, const void *bytes, struct tt_values *v)
     }
 }
 
+static double
+program_tolerance(const struct tt_program *p)
+{
+  double tol = 1e-4;
+  for (int i = 0; i < p->ntensors; i++)
+    if (p->tensors[i]->dtype == TT_BF16 || p->tensors[i]->dtype == TT_F16)
+      tol = p->tensors[i]->dtype == TT_BF16 ? 2e-1 : 1e-2;
+  return tol;
+}
+
+const char *
+exec_compare(struct tt_arena *ar, const struct tt_program *p,
+             struct tt_values *want, struct tt_values *got)
+{
+  for (int i = 0; i < p->ntensors; i++) {
+    const struct tt_tensor *t = p->tensors[i];
+    double *wf, *gf, scale = 1;
+    int64_t *wi, *gi;
+    if (t->role != TT_OUTPUT)
+      continue;
+    tt_values_of(want, t, &wf, &wi);
+    tt_values_of(got, t, &gf, &gi);
+    for (int64_t k = 0; wf && k < tt_tensor_size(t); k++)
+      if (fabs(wf[k]) > scale && !isinf(wf[k]))
+        scale = fabs(wf[k]);
+    for (int64_t k = 0; k < tt_tensor_size(t); k++) {
+      bool same = wf ? wf[k] == gf[k] || (isnan(wf[k]) && isnan(gf[k])) ||
+                           fabs(wf[k] - gf[k]) <= program_tolerance(p) * scale
+                     : wi[k] == gi[k];
+      if (!same)
+        return tt_arena_printf(ar, "%s[%lld] is %.9g instead of %.9g", t->name,
+                               (long long)k, wf ? gf[k] : (double)gi[k],
+                               wf ? wf[k] : (double)wi[k]);
+    }
+  }
+  return NULL;
+}
+
 /* ---- compiling -------------------------------------------------------- */
 
 static void

@@ -32,6 +32,12 @@ void exec_pack(const struct tt_tensor *, struct tt_values *, void *bytes);
 void exec_unpack(const struct tt_tensor *, const void *bytes,
                  struct tt_values *);
 
+/* The outputs of a program.  NULL, or which element differs: an integer, or a
+ * float by more than is usual for the types of the program, relative to the
+ * largest. */
+const char *exec_compare(struct tt_arena *, const struct tt_program *,
+                         struct tt_values *want, struct tt_values *got);
+
 /* Compile the text with $CC and the flags; NULL or the compiler's words. */
 const char *exec_compile(struct tt_arena *, const char *cc, const char *flags,
                          const char *text);

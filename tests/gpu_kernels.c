@@ -16,6 +16,7 @@
 
 #include "codegen/codegen.h"
 #include "schedule/schedule.h"
+#include "tests/cuda_file.h"
 #include "tests/example_programs.h"
 #include "tests/random_program.h"
 #include "tests/random_schedule.h"
@@ -24,43 +25,25 @@ enum { POINTS = 4, BATCH = 25 };
 
 struct file {
   const char *folder, *name;
-  int number, n; /* of files, and of pairs in this one */
-  struct tt_sb head, text, what;
+  int number; /* of files */
+  struct cuda_file kernels;
+  struct tt_sb what; /* they are */
 };
 
 static void
 close_file(struct file *f)
 {
   char path[4096];
-  if (!f->n)
+  if (!f->kernels.n)
     return;
   snprintf(path, sizeof path, "%s/%s-%d.cu", f->folder, f->name, f->number++);
-  FILE *out = fopen(path, "w");
-  if (!out || fputs(tt_sb_str(&f->head), out) < 0 ||
-      fputs(tt_sb_str(&f->text), out) < 0 || fclose(out) != 0) {
+  if (!cuda_file_write(&f->kernels, path)) {
     fprintf(stderr, "cannot write %s\n", path);
     exit(1);
   }
-  printf("%s %d%s\n", path, f->n, tt_sb_str(&f->what));
-  f->n = 0;
-  tt_sb_clear(&f->head);
-  tt_sb_clear(&f->text);
+  printf("%s %d%s\n", path, f->kernels.n, tt_sb_str(&f->what));
+  cuda_file_clear(&f->kernels);
   tt_sb_clear(&f->what);
-}
-
-/* Headers are included outside of the namespaces, at the beginning of the file;
- * one that several kernels want has guards of its own. */
-static void
-add_text(struct file *f, const char *name, const char *text)
-{
-  tt_sb_printf(&f->text, "namespace %s {\n", name);
-  for (const char *line = text; *line;) {
-    size_t n = strcspn(line, "\n") + 1;
-    struct tt_sb *sb = strncmp(line, "#include", 8) == 0 ? &f->head : &f->text;
-    tt_sb_printf(sb, "%.*s", (int)n, line);
-    line += n;
-  }
-  tt_sb_add(&f->text, "}\n");
 }
 
 /* Unless it exceeds a limit of GPUs. */
@@ -70,17 +53,10 @@ add(struct file *f, struct tt_arena *ar, const struct tt_schedule *s,
 {
   struct tt_nest nest;
   struct tt_gpu_code code;
-  struct tt_sb text = {0};
   const char *error = NULL;
-  const char *name = tt_arena_printf(ar, "f%d", f->n);
   if (s && tt_schedule_lower(ar, s, &nest, &error) &&
-      !tt_codegen_gpu(ar, &nest, TT_CUDA, name, &code, &text)) {
-    /* (Helpers have the same names in all of them.) */
-    add_text(f, name, tt_sb_str(&text));
+      !cuda_file_add(ar, &f->kernels, &nest, &code))
     tt_sb_printf(&f->what, " %s", what);
-    f->n++;
-  }
-  tt_sb_free(&text);
 }
 
 static void
@@ -116,15 +92,15 @@ add_random(struct file *f, uint64_t first, uint64_t count)
   f->name = "random";
   f->number = (int)(first / BATCH);
   for (uint64_t i = first; written < count; i++) {
-    int before = f->n;
+    int before = f->kernels.n;
     struct tt_arena *ar = tt_arena_new();
     struct tt_program *p = tt_random_program(ar, i);
     const struct tt_schedule *s =
         i % 3 ? tt_random_schedule(ar, p, 7 * i + 5, 4 + (int)(i % 30), false)
               : tt_random_gpu_point(ar, p, i, false);
     add(f, ar, s, tt_arena_printf(ar, "%d", (int)i));
-    written += f->n > before;
-    if (f->n == BATCH)
+    written += f->kernels.n > before;
+    if (f->kernels.n == BATCH)
       close_file(f);
     tt_arena_free(ar);
   }
@@ -143,8 +119,7 @@ main(int argc, char **argv)
     fprintf(stderr, "gpu_kernels FOLDER examples|random FIRST COUNT\n");
     return 2;
   }
-  tt_sb_free(&f.head);
-  tt_sb_free(&f.text);
+  cuda_file_clear(&f.kernels);
   tt_sb_free(&f.what);
   return 0;
 }

@@ -27,6 +27,7 @@ tests_hold_lock_LDADD = $(SQLITE_LIBS)
 # Kernels for nvcc, outside of `make check`: see the script.
 EXTRA_PROGRAMS += tests/gpu_kernels
 tests_gpu_kernels_SOURCES = tests/gpu_kernels.c \
+	tests/cuda_file.c tests/cuda_file.h \
 	tests/example_programs.c tests/example_programs.h \
 	tests/random_schedule.c tests/random_schedule.h
 tests_gpu_kernels_LDADD = tests/librandom.a frontend/libfrontend.a \
@@ -273,6 +274,21 @@ tests_test_staging_SOURCES = tests/test_staging.c \
 tests_test_staging_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_staging_LDADD = tests/libexec.a tests/librandom.a \
 	schedule/libschedule.a codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
+PTX_SOURCES = tests/exec_ptx.c tests/exec_ptx.h \
+	tests/cuda_file.c tests/cuda_file.h tests/ptx.h tests/ptx_internal.h \
+	tests/ptx_parse.c tests/ptx_ops.c tests/ptx_memory.c tests/ptx_warp.c \
+	tests/ptx_run.c
+check_PROGRAMS += tests/test_ptx
+TESTS += tests/test_ptx
+tests_test_ptx_SOURCES = tests/test_ptx.c $(PTX_SOURCES) \
+	tests/compile.c tests/compile.h \
+	tests/example_programs.c tests/example_programs.h \
+	tests/random_pairs.c tests/random_pairs.h \
+	tests/random_schedule.c tests/random_schedule.h
+tests_test_ptx_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_ptx_LDADD = tests/libexec.a tests/librandom.a \
+	frontend/libfrontend.a schedule/libschedule.a \
+	codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
 if HAVE_OPENCL
 check_PROGRAMS += tests/test_opencl
 TESTS += tests/test_opencl
@@ -297,7 +313,7 @@ tests_test_tensorize_LDADD = tests/libexec.a frontend/libfrontend.a \
 check_PROGRAMS += tests/test_instructions
 TESTS += tests/test_instructions
 tests_test_instructions_SOURCES = tests/test_instructions.c \
-	tests/compile.c tests/compile.h
+	tests/compile.c tests/compile.h $(PTX_SOURCES)
 tests_test_instructions_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_instructions_LDADD = tests/libexec.a frontend/libfrontend.a \
 	schedule/libschedule.a codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)

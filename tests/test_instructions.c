@@ -5,7 +5,7 @@
 
 #include "schedule/state.h"
 #include "tests/compile.h"
-#include "tests/exec_c.h"
+#include "tests/exec_ptx.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_CASES = 64 };
@@ -149,8 +150,10 @@ use(struct tt_schedule *s, const struct tt_intrin *in)
   tt_gpu_bind(s, 0);
 }
 
+/* Its sums are results, or finished by another stage; in plain C, where it is
+ * not there, or compiled by nvcc, where it is. */
 static void
-check_all(enum tt_built_in built_in, bool finished)
+check_all(enum tt_built_in built_in, bool finished, bool compiled)
 {
   struct run all = compile_for(built_in, "output Y: f32; Y = 1.0;");
   struct tt_arena *ar = all.arena;
@@ -182,7 +185,9 @@ check_all(enum tt_built_in built_in, bool finished)
                                   .gpu = true,
                                   .wide = built_in == TT_BUILT_IN_OPENCL};
   }
-  const char *error = exec_c(ar, p->nintrins, cases, 0, &failed);
+  const char *error =
+      compiled ? exec_ptx(ar, "sm_80", p->nintrins, cases, NULL, &failed)
+               : exec_c(ar, p->nintrins, cases, 0, &failed);
   if (error)
     fail_msg("%s: %s", p->intrins[failed]->name, error);
   for (int i = 0; i < p->nintrins; i++) {
@@ -196,15 +201,15 @@ static void
 each_is_right(void **state)
 {
   (void)state;
-  check_all(TT_BUILT_IN_CUDA, false);
-  check_all(TT_BUILT_IN_OPENCL, false);
+  check_all(TT_BUILT_IN_CUDA, false, false);
+  check_all(TT_BUILT_IN_OPENCL, false, false);
 }
 
 static void
 their_sums_can_be_finished(void **state)
 {
   (void)state;
-  check_all(TT_BUILT_IN_CUDA, true);
+  check_all(TT_BUILT_IN_CUDA, true, false);
 }
 
 /* Threads that each have accumulators of their own cannot store them together.
@@ -233,6 +238,18 @@ reach_is_named(void **state)
                       "the sums that the 32 threads of wmma_f16_nn store "
                       "together");
   finish(&r);
+}
+
+static void
+each_is_right_compiled(void **state)
+{
+  (void)state;
+  if (!exec_ptx_can()) {
+    fprintf(stderr, "skipped: no nvcc\n");
+    skip();
+  }
+  check_all(TT_BUILT_IN_CUDA, false, true);
+  check_all(TT_BUILT_IN_CUDA, true, true);
 }
 
 /* ---- default schedules -------------------------------------------------- */
@@ -271,6 +288,23 @@ dims(struct tt_arena *ar, const char *axes)
   return tt_arena_printf(ar, "%s,%s", size_of(axes[0]), size_of(axes[2]));
 }
 
+/* What nvcc makes of the schedule. */
+static void
+check_compiled(struct tt_arena *ar, const struct tt_schedule *s, int arch)
+{
+  struct tt_nest nest;
+  const char *error = NULL;
+  struct tt_values *v = tt_values_new();
+  const struct exec_case c = {.nest = &nest, .in = v, .want = v};
+  tt_values_random(v, s->program, 1);
+  assert_null(tt_interpret_program(s->program, v));
+  if (tt_schedule_lower(ar, s, &nest, &error))
+    error = exec_ptx(ar, tt_arena_printf(ar, "sm_%d", arch), 1, &c, NULL, NULL);
+  if (error)
+    fail_msg("sm_%d: %s", arch, error);
+  tt_values_free(v);
+}
+
 static void
 architectures_have_theirs(void **state)
 {
@@ -294,6 +328,8 @@ architectures_have_theirs(void **state)
     if (!in != !want || (in && strcmp(in->name, want) != 0))
       fail_msg("%s sm_%d: %s, not %s", text, g.arch, in ? in->name : "none",
                want ? want : "none");
+    if (g.arch >= 75 && exec_ptx_can())
+      check_compiled(ar, s, g.arch);
     g.vectors = true; /* OpenCL */
     s = tt_gpu_schedule(ar, r.result.program, &g, false, true);
     assert_null(s->stages[0].intrin);
@@ -311,6 +347,7 @@ main(void)
       cmocka_unit_test(each_is_right),
       cmocka_unit_test(their_sums_can_be_finished),
       cmocka_unit_test(reach_is_named),
+      cmocka_unit_test(each_is_right_compiled),
       cmocka_unit_test(architectures_have_theirs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

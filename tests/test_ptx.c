@@ -1,0 +1,295 @@
+/* CUDA C as nvcc understands it: kernels of the examples, and of random
+ * programs under random schedules, compute what the interpreter of programs
+ * does; and the interpreter of PTX finds what is wrong with others.
+ *
+ * TT_RANDOM_COUNT sets the number of random pairs, TT_RANDOM_SEED where they
+ * start.  Skipped where there is no nvcc.
+ */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/compile.h"
+#include "tests/example_programs.h"
+#include "tests/exec_ptx.h"
+#include "tests/random_pairs.h"
+#include "tests/random_program.h"
+#include "tests/random_schedule.h"
+
+enum { BATCH = 25 };
+
+struct batch {
+  struct tt_arena *arena;
+  const char *arch;
+  int n, skipped;
+  struct exec_case cases[BATCH];
+  struct random_pair pairs[BATCH];
+  TT_VEC(struct tt_values *) values; /* what end() frees */
+};
+
+static void
+begin(struct batch *b, const char *arch)
+{
+  *b = (struct batch){.arena = tt_arena_new(), .arch = arch};
+}
+
+/* Inputs and what the program makes of them; the batch's. */
+static struct tt_values *
+values(struct batch *b, const struct tt_program *p, uint64_t seed)
+{
+  struct tt_values *v = tt_values_new();
+  tt_values_random(v, p, seed);
+  const char *error = tt_interpret_program(p, v);
+  if (error)
+    fail_msg("seed %llu: %s", (unsigned long long)seed, error);
+  TT_PUSH(b->values, v);
+  return v;
+}
+
+static void
+run_batch(struct batch *b)
+{
+  int failed = 0;
+  const char *error =
+      exec_ptx(b->arena, b->arch, b->n, b->cases, NULL, &failed);
+  if (error)
+    fail_pair(&b->pairs[failed], error);
+  b->n = 0;
+}
+
+/* Schedules that exceed a limit of GPUs are counted, no more. */
+static void
+add(struct batch *b, struct tt_program *p, struct tt_schedule *s,
+    struct tt_values *v, uint64_t seed)
+{
+  struct random_pair *pair = &b->pairs[b->n];
+  struct tt_nest *nest = TT_NEW(b->arena, struct tt_nest);
+  struct tt_gpu_code code;
+  struct tt_sb text = {0};
+  const char *error = NULL;
+  bool fits = s && tt_schedule_lower(b->arena, s, nest, &error) &&
+              !tt_codegen_gpu(b->arena, nest, TT_CUDA, NULL, &code, &text);
+  tt_sb_free(&text);
+  b->skipped += !fits;
+  if (!fits)
+    return;
+  *pair = (struct random_pair){seed, p, s, *nest};
+  b->cases[b->n] = (struct exec_case){.nest = nest, .in = v, .want = v};
+  if (++b->n == BATCH)
+    run_batch(b);
+}
+
+static void
+end(struct batch *b)
+{
+  if (b->n)
+    run_batch(b);
+  for (int i = 0; i < b->values.n; i++)
+    tt_values_free(b->values.items[i]);
+  free(b->values.items);
+  tt_arena_free(b->arena);
+}
+
+/* ---- programs ---------------------------------------------------------- */
+
+/* By default, with their own schedules, and under points of the space. */
+static void
+examples_are_right(void **state)
+{
+  (void)state;
+  struct batch b;
+  begin(&b, "sm_90");
+  for (int i = 0; i < tt_nexamples; i++) {
+    struct tt_program *p = tt_example_program(b.arena, &tt_examples[i], false);
+    if (!p)
+      fail_msg("%s does not compile", tt_examples[i].file);
+    struct tt_values *v = values(&b, p, 1);
+    add(&b, p, tt_gpu_schedule(b.arena, p, NULL, false, true), v, 1);
+    if (p->nblocks) {
+      struct tt_schedule *own = tt_schedule_new(b.arena, p, false);
+      if (tt_schedule_apply(own, &p->blocks[0], NULL))
+        add(&b, p, own, v, 1);
+    }
+    assert_int_equal(b.skipped, 0);
+    for (uint64_t seed = 3; seed < 5; seed++)
+      add(&b, p, tt_random_gpu_point(b.arena, p, seed, false), v, seed);
+    b.skipped = 0;
+  }
+  end(&b);
+}
+
+static void
+random_kernels_are_right(void **state)
+{
+  (void)state;
+  const char *count = getenv("TT_RANDOM_COUNT");
+  const char *start = getenv("TT_RANDOM_SEED");
+  uint64_t first = start ? strtoull(start, NULL, 10) : 1;
+  uint64_t n = count ? strtoull(count, NULL, 10) : start ? 1 : 50;
+  int skips = 0;
+  for (uint64_t i = first; i < first + n;) {
+    struct batch b;
+    begin(&b, i % 2 ? "sm_75" : "sm_80");
+    for (uint64_t last = i + BATCH; i < last && i < first + n; i++) {
+      struct tt_program *p = tt_random_program(b.arena, i);
+      struct tt_schedule *s = i % 3
+                                  ? tt_random_schedule(b.arena, p, 7 * i + 5,
+                                                       4 + (int)(i % 30), false)
+                                  : tt_random_gpu_point(b.arena, p, i, false);
+      add(&b, p, s, values(&b, s ? s->program : p, i), i);
+    }
+    end(&b);
+    skips += b.skipped;
+  }
+  assert_true((uint64_t)skips * 2 <= n || n < 10);
+}
+
+/* ---- compilers --------------------------------------------------------- */
+
+/* Products of two bytes of a word each that are added up: nvcc 13 takes bytes 0
+ * and 2 for halves.  With operands in registers, in an array, and neither. */
+static const char *const bytes[] = {
+    "input X[8,2,2], P[2]: i8; output Y[8,2]: i32;\n"
+    "Y[i,s] = sum[r](i32(X[i,r,s]) * i32(P[r]));\n"
+    "schedule { Y.bind(i, \"thread.x\"); Y.unroll(s); Y.unroll(r); }\n",
+    "input X[8,2,2], P[2,2]: i8; output Y[8,2,2]: i32;\n"
+    "Y[i,s,t] = sum[r](i32(X[i,r,s]) * i32(P[r,t]));\n"
+    "schedule { Y.bind(i, \"thread.x\"); Y.unroll(s); Y.unroll(t);\n"
+    "  Y.cache_write(s); Y.unroll(r); }\n",
+    "input X[8,2,2], P[2]: u8; output Y[8,2]: i32;\n"
+    "W[i,r,s] = i32(X[i,r,s]);\n"
+    "Y[i,s] = sum[r](W[i,r,s] * i32(P[r]));\n"
+    "schedule { Y.bind(i, \"thread.x\"); W.compute_at(Y, i); Y.unroll(s);\n"
+    "  Y.unroll(r); W.unroll(r); W.unroll(s); }\n",
+};
+
+static void
+bytes_are_no_halves(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+    struct batch b;
+    begin(&b, "sm_75");
+    struct run r = compile_text(bytes[i], strlen(bytes[i]));
+    struct tt_program *p = r.result.program;
+    if (!p)
+      fail_msg("%s", tt_sb_str(&r.text));
+    struct tt_schedule *s = tt_schedule_new(b.arena, p, false);
+    if (!tt_schedule_apply(s, &p->blocks[0], NULL))
+      fail_msg("%s", s->error);
+    add(&b, p, s, values(&b, p, 1), 1);
+    assert_int_equal(b.skipped, 0);
+    end(&b);
+    finish(&r);
+  }
+}
+
+/* ---- faults ------------------------------------------------------------ */
+
+static const char staged[] =
+    "param M = 32, N = 64, K = 64;\n"
+    "input A[M,K], B[K,N]: f32; output C[M,N]: f32;\n"
+    "C[m,n] = sum[k](A[m,k] * B[k,n]);\n"
+    "schedule { C.split(m, 16, my); C.split(my, 4, mr);\n"
+    "  C.split(n, 32, nx); C.split(nx, 4, nr); C.split(k, 8, ki);\n"
+    "  C.reorder(m, n, k, my, nx, ki, mr, nr);\n"
+    "  C.bind(m, \"block.y\"); C.bind(n, \"block.x\");\n"
+    "  C.bind(my, \"thread.y\"); C.bind(nx, \"thread.x\"); C.cache_write(n);\n"
+    "  C.cache_read(A, k, pad=4, stages=3);\n"
+    "  C.cache_read(B, k, vectorize=4, stages=3);\n"
+    "  C.unroll(mr); C.unroll(nr); }\n";
+
+/* A product by the instructions of a file's own. */
+static struct run
+example(const char *file)
+{
+  static const struct tt_define sizes[] = {
+      {"M", "128"}, {"N", "128"}, {"K", "64"}};
+  const struct tt_frontend_options o = {3, sizes, 0, NULL, 0};
+  const char *top = getenv("abs_top_srcdir");
+  struct run r = start();
+  r.result = tt_compile_file(
+      r.arena, r.diags,
+      tt_arena_printf(r.arena, "%s/examples/%s", top ? top : "..", file), &o,
+      false);
+  return r;
+}
+
+static const struct {
+  const char *file; /* NULL: the text above */
+  struct ptx_edit edit;
+  const char *says;
+} faults[] = {
+    {NULL, {"bar.sync", "// bar.sync"}, " instead of "},
+    {NULL, {"cp.async.wait_group", "cp.async.wait_group 9; //"}, ""},
+    {NULL, {"st.global", "st.shared"}, "outside of all buffers"},
+    {NULL, {"fma.rn", "fma.rx"}, "unknown instruction"},
+    {"hgemm.te", {"bar.sync", "// bar.sync"}, " instead of "},
+    {"hgemm.te",
+     {"wmma.load.b.sync.aligned.row", "wmma.load.b.sync.aligned.col"},
+     " instead of "},
+    {"hgemm_mma.te", {"bar.sync", "// bar.sync"}, " instead of "},
+    {"hgemm_mma.te", {".trans", ""}, " instead of "},
+};
+
+static void
+faults_are_found(void **state)
+{
+  (void)state;
+  const char *before = "";
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+    const char *file = faults[i].file ? faults[i].file : "";
+    struct run r = *file ? example(file) : compile_text(staged, strlen(staged));
+    struct tt_program *p = r.result.program;
+    assert_non_null(p);
+    struct tt_schedule *s = tt_schedule_new(r.arena, p, false);
+    struct tt_nest nest;
+    const char *error = NULL;
+    if (!tt_schedule_apply(s, &p->blocks[0], NULL) ||
+        !tt_schedule_lower(r.arena, s, &nest, &error))
+      fail_msg("%s", error ? error : s->error);
+    struct tt_values *v = tt_values_new();
+    tt_values_random(v, p, 1);
+    assert_null(tt_interpret_program(p, v));
+    const struct exec_case c = {.nest = &nest, .in = v, .want = v};
+    /* As it is, it is right. */
+    if (strcmp(file, before) != 0 || i == 0)
+      error = exec_ptx(r.arena, "sm_80", 1, &c, NULL, NULL);
+    if (error)
+      fail_msg("%s: %s", file, error);
+    error = exec_ptx(r.arena, "sm_80", 1, &c, &faults[i].edit, NULL);
+    if (!error || !strstr(error, faults[i].says))
+      fail_msg("%s, %s: %s", file, faults[i].edit.to,
+               error ? error : "not found");
+    before = file;
+    tt_values_free(v);
+    finish(&r);
+  }
+}
+
+int
+main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(examples_are_right),
+      cmocka_unit_test(random_kernels_are_right),
+      cmocka_unit_test(bytes_are_no_halves),
+      cmocka_unit_test(faults_are_found),
+  };
+  if (!exec_ptx_can()) {
+    fprintf(stderr, "skipped: no nvcc\n");
+    return 77;
+  }
+  if (getenv("TT_RANDOM_SEED"))
+    cmocka_set_test_filter("random*");
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -700,7 +700,9 @@ assemble(struct file *f, struct tt_sb *out)
     tt_c_line(c, "%s", c->typedefs.items[i]);
   tt_c_definitions(c);
   tt_sb_add(&c->body, functions);
-  if (f->g.language == &tt_cuda && strstr(tt_sb_str(&c->body), "__half2float"))
+  const char *text = tt_sb_str(&c->body);
+  if (f->g.language == &tt_cuda &&
+      (strstr(text, "__half2float") || strstr(text, "__float2half")))
     tt_sb_add(out, "#include <cuda_fp16.h>\n");
   tt_sb_add(out, f->g.language->head);
   if (f->g.language == &tt_opencl)

@@ -172,25 +172,49 @@ static const char *const bytes[] = {
     "  Y.unroll(r); W.unroll(r); W.unroll(s); }\n",
 };
 
+/* 16-bit floats that are only read, and only written. */
+static const char *const halves[] = {
+    "input X[40]: f16; output Y[40]: f32; Y[i] = f32(X[i]) * 2;",
+    "input X[40]: f32; output Y[40]: f16; Y[i] = f16(X[i]);",
+    "input X[40]: bf16; output Y[40]: f32; Y[i] = f32(X[i]) * 2;",
+    "input X[40]: f32; output Y[40]: bf16; Y[i] = bf16(X[i]);",
+};
+
+/* Alone in a file, under the program's own schedule or the default one. */
+static void
+check_text(const char *text)
+{
+  struct batch b;
+  begin(&b, "sm_75");
+  struct run r = compile_text(text, strlen(text));
+  struct tt_program *p = r.result.program;
+  if (!p)
+    fail_msg("%s", tt_sb_str(&r.text));
+  struct tt_schedule *s = p->nblocks
+                              ? tt_schedule_new(b.arena, p, false)
+                              : tt_gpu_schedule(b.arena, p, NULL, false, true);
+  if (p->nblocks && !tt_schedule_apply(s, &p->blocks[0], NULL))
+    fail_msg("%s", s->error);
+  add(&b, p, s, values(&b, p, 1), 1);
+  assert_int_equal(b.skipped, 0);
+  end(&b);
+  finish(&r);
+}
+
 static void
 bytes_are_no_halves(void **state)
 {
   (void)state;
-  for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
-    struct batch b;
-    begin(&b, "sm_75");
-    struct run r = compile_text(bytes[i], strlen(bytes[i]));
-    struct tt_program *p = r.result.program;
-    if (!p)
-      fail_msg("%s", tt_sb_str(&r.text));
-    struct tt_schedule *s = tt_schedule_new(b.arena, p, false);
-    if (!tt_schedule_apply(s, &p->blocks[0], NULL))
-      fail_msg("%s", s->error);
-    add(&b, p, s, values(&b, p, 1), 1);
-    assert_int_equal(b.skipped, 0);
-    end(&b);
-    finish(&r);
-  }
+  for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
+    check_text(bytes[i]);
+}
+
+static void
+conversions_have_their_header(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < sizeof halves / sizeof *halves; i++)
+    check_text(halves[i]);
 }
 
 /* ---- faults ------------------------------------------------------------ */
@@ -283,6 +307,7 @@ main(void)
       cmocka_unit_test(examples_are_right),
       cmocka_unit_test(random_kernels_are_right),
       cmocka_unit_test(bytes_are_no_halves),
+      cmocka_unit_test(conversions_have_their_header),
       cmocka_unit_test(faults_are_found),
   };
   if (!exec_ptx_can()) {

@@ -642,6 +642,18 @@ print_launches(struct file *f, struct tt_sb *out)
 
 /* ---- the file ---------------------------------------------------------- */
 
+static bool
+uses_of(const struct gpu_nest *g, const struct tt_tensor *t)
+{
+  struct accesses all = {0};
+  for (int k = 0; k < g->n; k++)
+    tt_collect_accesses(g->kernels[k].body, &all);
+  bool found = uses(&all, t);
+  free(all.items);
+  return found;
+}
+
+/* (A stage that another one finishes has no memory at all.) */
 static void
 place(struct memory *m, const struct tt_nest *nest, const struct gpu_nest *body,
       const struct gpu_nest *prepare)
@@ -651,16 +663,12 @@ place(struct memory *m, const struct tt_nest *nest, const struct gpu_nest *body,
         &m->prepared_bytes, nest->prepared[i]);
   for (int i = 0; i < nest->ntemps; i++) {
     const struct tt_tensor *t = nest->temps[i];
-    struct accesses all = {0};
-    for (int k = 0; k < body->n; k++)
-      tt_collect_accesses(body->kernels[k].body, &all);
-    if (uses(&all, t))
+    if (uses_of(body, t))
       put(&m->workspace.items, &m->workspace.n, &m->workspace.cap,
           &m->workspace_bytes, t);
-    else
+    else if (uses_of(prepare, t))
       put(&m->prepared.items, &m->prepared.n, &m->prepared.cap,
           &m->prepared_bytes, t);
-    free(all.items);
   }
   for (int i = 0; i < body->nlocals; i++)
     put(&m->workspace.items, &m->workspace.n, &m->workspace.cap,

@@ -446,10 +446,19 @@ static void
 instructions(const struct tt_job *job, struct tt_sb *sb)
 {
   const struct tt_schedule *s = job->schedule;
-  for (int i = 0; i < s->nstages; i++)
-    if (s->stages[i].intrin)
-      tt_sb_printf(sb, "%s: computed by %s\n", s->stages[i].stage->out->name,
-                   s->stages[i].intrin->name);
+  int sm = (int)job->options->target.sm;
+  for (int i = 0; i < s->nstages; i++) {
+    const struct tt_intrin *in = s->stages[i].intrin;
+    const char *name = s->stages[i].stage->out->name;
+    if (in && sm > 0 && tt_intrin_arch(in) > 10 * sm)
+      tt_sb_printf(
+          sb,
+          "%s: sm_%d does not have %s, which is of sm_%d: loops do its "
+          "work there\n",
+          name, sm, in->name, tt_intrin_arch(in) / 10);
+    else if (in)
+      tt_sb_printf(sb, "%s: computed by %s\n", name, in->name);
+  }
   if (job->hint)
     tt_sb_printf(sb, "%s\n", job->hint);
 }

@@ -3,7 +3,7 @@
  * does; and the interpreter of PTX finds what is wrong with others.
  *
  * TT_RANDOM_COUNT sets the number of random pairs, TT_RANDOM_SEED where they
- * start.  Skipped where there is no nvcc.
+ * start, TT_POINTS that of points of each product.  Skipped where there is no nvcc.
  */
 #include "config.h"
 
@@ -151,6 +151,109 @@ random_kernels_are_right(void **state)
     skips += b.skipped;
   }
   assert_true((uint64_t)skips * 2 <= n || n < 10);
+}
+
+/* ---- instructions of warps --------------------------------------------- */
+
+/* Products that instructions which come with the tool match: in all layouts,
+ * and with a stage behind them. */
+static const struct {
+  const char *text;
+  int arch;
+} products[] = {
+    {"input A[64,64], B[64,96]: f16; output C[64,96]: f32;\n"
+     "C[m,n] = sum[k](f32(A[m,k]) * f32(B[k,n]));",
+     80},
+    {"input A[64,64], B[32,64]: bf16; output C[64,32]: f32;\n"
+     "C[m,n] = sum[k](f32(A[m,k]) * f32(B[n,k]));",
+     80},
+    {"input A[64,128], B[64,64]: f16; input b[64]: f32; output C[128,64]: "
+     "f16;\n"
+     "T[m,n] = sum[k](f32(A[k,m]) * f32(B[k,n]));\n"
+     "C[m,n] = f16(max(T[m,n] + b[n], 0.0));",
+     80},
+    {"input A[2,64,64], B[2,64,64]: f16; output C[2,64,64]: f32;\n"
+     "C[b,m,n] = sum[k](f32(A[b,k,m]) * f32(B[b,n,k]));",
+     90},
+    {"input A[64,128], B[96,128]: i8; output C[64,96]: i32;\n"
+     "C[m,n] = sum[k](i32(A[m,k]) * i32(B[n,k]));",
+     80},
+    {"input A[64,64], B[64,64]: u8; output C[64,64]: i32;\n"
+     "C[m,n] = sum[k](i32(A[m,k]) * i32(B[k,n]));",
+     75},
+    {"input A[64,64], B[64,32]: f16; output C[64,32]: f32;\n"
+     "C[m,n] = sum[k](f32(A[m,k]) * f32(B[k,n]));",
+     75},
+};
+
+static struct run
+with_instructions(const char *text)
+{
+  const struct tt_frontend_options o = {.built_in = TT_BUILT_IN_CUDA};
+  struct run r = start();
+  r.result =
+      tt_compile_text(r.arena, r.diags, "t.te", text, strlen(text), &o, false);
+  tt_diags_print(r.diags, &r.text, false);
+  if (!r.result.program)
+    fail_msg("%s", tt_sb_str(&r.text));
+  return r;
+}
+
+static const struct tt_space *
+space_of(struct tt_arena *ar, const struct tt_program *p, int arch)
+{
+  const struct tt_target_model target = {.registers = 32,
+                                         .gpu = {.lanes = 1,
+                                                 .units = 80,
+                                                 .threads = 1024,
+                                                 .items = {1024, 1024, 64},
+                                                 .shared = 48 << 10,
+                                                 .scratchpad = true,
+                                                 .registers = 255,
+                                                 .arch = arch}};
+  return tt_gpu_space_new(ar, p, &target, false);
+}
+
+/* The default configuration, and some drawn at random of which at least one has
+ * an instruction. */
+static void
+points_of_products_are_right(void **state)
+{
+  (void)state;
+  const char *count = getenv("TT_POINTS");
+  int points = count ? atoi(count) : 4;
+  uint64_t dice = 88172645463325252u;
+  for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+    struct batch b;
+    int arch = products[i].arch;
+    begin(&b, arch == 75 ? "sm_75" : arch == 80 ? "sm_80" : "sm_90");
+    struct run r = with_instructions(products[i].text);
+    struct tt_program *p = r.result.program;
+    const struct tt_space *space = space_of(b.arena, p, arch);
+    struct tt_values *v = values(&b, p, i);
+    int *config = TT_ARRAY(b.arena, int, (size_t)space->nknobs + 1);
+    int with = 0;
+    for (int n = 0, tries = 0; n < points && tries < 50 * points; tries++) {
+      tt_gpu_space_default(space, config);
+      for (int k = 0; k < space->nknobs && tries > 0; k++) {
+        dice = dice * 6364136223846793005u + 1442695040888963407u;
+        if (dice >> 63)
+          config[k] = (int)((dice >> 33) % (uint64_t)space->knobs[k].n);
+      }
+      struct tt_schedule *s = tt_gpu_space_schedule(b.arena, space, config);
+      int skipped = b.skipped;
+      bool has = s && s->stages[0].intrin;
+      if (!has && tries > 0)
+        continue;
+      add(&b, p, s, v, i);
+      n += b.skipped == skipped;
+      with += has && b.skipped == skipped;
+    }
+    if (with == 0)
+      fail_msg("%s: no point has an instruction", products[i].text);
+    end(&b);
+    finish(&r);
+  }
 }
 
 /* ---- compilers --------------------------------------------------------- */
@@ -306,6 +409,7 @@ main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(examples_are_right),
       cmocka_unit_test(random_kernels_are_right),
+      cmocka_unit_test(points_of_products_are_right),
       cmocka_unit_test(bytes_are_no_halves),
       cmocka_unit_test(conversions_have_their_header),
       cmocka_unit_test(faults_are_found),

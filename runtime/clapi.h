@@ -29,6 +29,8 @@ enum {
   CL_DEVICE_LOCAL_ = 0x1023,
   CL_DEVICE_NAME_ = 0x102b,
   CL_DRIVER_VERSION_ = 0x102d,
+  CL_DEVICE_WARP_NV_ = 0x4003,       /* cl_nv_device_attribute_query */
+  CL_DEVICE_WAVEFRONT_AMD_ = 0x4043, /* cl_amd_device_attribute_query */
   CL_PLATFORM_NAME_ = 0x0902
 };
 #define CL_DEVICE_ALL_ UINT64_C(0xffffffff)

@@ -12,6 +12,7 @@ enum {
   THREADS = 1,
   THREADS_X = 2,
   SHARED = 8,
+  WARP = 10,
   UNITS = 16,
   MAJOR = 75,
   MINOR = 76,
@@ -73,6 +74,7 @@ describe(const struct cuda_api *api, int i, struct tt_device *d)
   snprintf(d->driver, sizeof d->driver, "CUDA %d.%d", version / 1000,
            version % 1000 / 10);
   d->units = attribute(api, UNITS, i);
+  d->warp = attribute(api, WARP, i);
   d->threads = attribute(api, THREADS, i);
   for (int k = 0; k < 3; k++)
     d->items[k] = attribute(api, THREADS_X + k, i);

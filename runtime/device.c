@@ -27,13 +27,14 @@ put_device(const struct tt_device *d, struct tt_sb *out)
   tt_line_add(out,
               "device name=%s driver=%s cpu=%d units=%lld threads=%lld "
               "x=%lld y=%lld z=%lld shared=%lld scratchpad=%d memory=%lld "
-              "lanes=%lld sm=%d",
+              "warp=%lld lanes=%lld sm=%d",
               tt_line_quote(d->name, name, sizeof name),
               tt_line_quote(d->driver, driver, sizeof driver), d->cpu,
               (long long)d->units, (long long)d->threads,
               (long long)d->items[0], (long long)d->items[1],
               (long long)d->items[2], (long long)d->shared, d->scratchpad,
-              (long long)d->memory, (long long)d->lanes, d->sm);
+              (long long)d->memory, (long long)d->warp, (long long)d->lanes,
+              d->sm);
 }
 
 int
@@ -75,6 +76,7 @@ take_device(const char *line, struct tt_device *d)
       tt_line_int(line, "shared", &d->shared) &&
       tt_line_int(line, "scratchpad", &scratchpad) &&
       tt_line_int(line, "memory", &d->memory) &&
+      tt_line_int(line, "warp", &d->warp) &&
       tt_line_int(line, "lanes", &d->lanes) && tt_line_int(line, "sm", &sm);
   if (!ok)
     return false;

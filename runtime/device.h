@@ -17,6 +17,7 @@ struct tt_device {
   char name[128], driver[128]; /* driver: its version */
   bool cpu;
   int64_t units;    /* processors */
+  int64_t warp;     /* threads that run in step */
   int64_t threads;  /* of a block, at most */
   int64_t items[3]; /* in each dimension */
   int64_t shared;   /* bytes that a block may share */
@@ -34,6 +35,10 @@ int tt_device_main(int argc, char **argv);
  * of OpenCL or of CUDA; asked by a child.  -1 and *error, to be freed, where
  * its library is missing or has none. */
 int tt_devices(bool cuda, struct tt_device *out, int max, char **error);
+
+/* What NVIDIA built most of that architecture for servers, or one before it,
+ * has: chips.c.  Other fields are 0. */
+struct tt_device tt_cuda_typical(int sm);
 
 /* ---- in the child of a candidate ---- */
 

@@ -3,7 +3,7 @@ runtime_libruntime_a_SOURCES = \
 	runtime/build.c runtime/build.h \
 	runtime/candidate.c runtime/candidate.h \
 	runtime/check.c runtime/check.h \
-	runtime/cpus.c runtime/cpus.h runtime/cuda.c \
+	runtime/chips.c runtime/cpus.c runtime/cpus.h runtime/cuda.c \
 	runtime/clapi.h runtime/device.c runtime/device.h \
 	runtime/guard.c runtime/guard.h \
 	runtime/opencl.c runtime/opencl.h \

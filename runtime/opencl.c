@@ -119,6 +119,16 @@ text(const struct cl_api *api, clhandle d, uint32_t what, char *out,
   snprintf(out, size, "%.*s", (int)n, s);
 }
 
+/* Only extensions tell; most others have 32. */
+static int64_t
+warp(const struct cl_api *api, clhandle d)
+{
+  int64_t n = number(api, d, CL_DEVICE_WARP_NV_, 4);
+  if (!n)
+    n = number(api, d, CL_DEVICE_WAVEFRONT_AMD_, 4);
+  return n ? n : 32;
+}
+
 static void
 describe(const struct cl_api *api, clhandle d, struct tt_device *out)
 {
@@ -128,6 +138,7 @@ describe(const struct cl_api *api, clhandle d, struct tt_device *out)
   text(api, d, CL_DRIVER_VERSION_, out->driver, sizeof out->driver);
   out->cpu = number(api, d, CL_DEVICE_TYPE_, 8) & CL_DEVICE_CPU_;
   out->units = number(api, d, CL_DEVICE_UNITS_, 4);
+  out->warp = warp(api, d);
   out->threads = number(api, d, CL_DEVICE_GROUP_, sizeof(size_t));
   out->shared = number(api, d, CL_DEVICE_LOCAL_, 8);
   out->scratchpad = number(api, d, CL_DEVICE_LOCAL_TYPE_, 4) == 1;

@@ -10,7 +10,22 @@
 
 #include <string.h>
 
-enum { THREADS = 256, WARP = 32, BLOCKS = 128, CHEAP = 12, MAX_PLAIN = 64 };
+enum {
+  THREADS = 256,
+  CPU_BLOCKS = 16, /* of each processor of a CPU, so that all end together */
+  CHEAP = 12,
+  MAX_PLAIN = 64
+};
+
+/* (As many processors as a large one has.) */
+const struct tt_gpu_limits tt_gpu_unknown = {.lanes = 1,
+                                             .units = 128,
+                                             .warp = 32,
+                                             .threads = 1024,
+                                             .items = {1024, 1024, 64},
+                                             .shared = 48 << 10,
+                                             .scratchpad = true,
+                                             .registers = 255};
 
 static void
 count_node(void *ctx, const struct tt_expr *e)
@@ -52,16 +67,17 @@ one_loop(struct tt_schedule *s, int stage)
 /* Threads of a block: fewer, where there would be too few blocks for all of a
  * GPU's processors. */
 static int64_t
-threads_for(int64_t points)
+threads_for(int64_t points, const struct tt_gpu_limits *g)
 {
-  int64_t n = THREADS;
-  while (n > WARP && points / n < BLOCKS)
+  int64_t n = THREADS, blocks = g->cpu ? CPU_BLOCKS * g->units : g->units;
+  while (n > 1 && (n > g->threads || n > g->items[0] ||
+                   (n > g->warp && points / n < blocks)))
     n /= 2;
   return n;
 }
 
 void
-tt_gpu_bind(struct tt_schedule *s, int stage)
+tt_gpu_bind(struct tt_schedule *s, int stage, const struct tt_gpu_limits *g)
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
   int loop = TT_OUTSIDE;
@@ -69,11 +85,11 @@ tt_gpu_bind(struct tt_schedule *s, int stage)
     loop = one_loop(s, stage);
     if (loop < 0)
       return;
-    if (ss->loops[loop].extent > WARP) {
+    int64_t points = ss->loops[loop].extent, threads = threads_for(points, g);
+    if (points > threads) {
       const char *name =
           tt_arena_printf(s->arena, "%s_t", ss->loops[loop].name);
-      int inner = tt_split(s, stage, loop, threads_for(ss->loops[loop].extent),
-                           name, TT_TAIL_GUARD);
+      int inner = tt_split(s, stage, loop, threads, name, TT_TAIL_GUARD);
       if (inner < 0 || !tt_bind(s, stage, ss->loops[inner].other, TT_BLOCK_X))
         return;
       loop = inner;
@@ -140,18 +156,23 @@ tensor_stage(struct tt_schedule *s, int stage, const struct tt_gpu_limits *g)
 }
 
 static enum tt_gpu_step
-shape_stage(struct tt_schedule *s, int stage, const struct tt_gpu_limits *g)
+shape_stage(struct tt_schedule *s, int stage, const struct tt_gpu_limits *g,
+            enum tt_gpu_tiles tiles)
 {
-  enum tt_gpu_step step = g ? tensor_stage(s, stage, g) : TT_GPU_NONE;
-  if (step == TT_GPU_NONE)
-    step = tt_gpu_tile(s, stage, NULL);
-  return step == TT_GPU_NONE ? tt_gpu_reduce(s, stage) : step;
+  struct tt_gpu_tile t;
+  enum tt_gpu_step step = TT_GPU_NONE;
+  if (tiles == TT_GPU_TENSORS)
+    step = tensor_stage(s, stage, g);
+  if (step == TT_GPU_NONE && tt_gpu_choose_tile(s, stage, g, &t))
+    step = tt_gpu_tile(s, stage, &t);
+  return step == TT_GPU_NONE ? tt_gpu_reduce(s, stage, g) : step;
 }
 
 /* NULL: a stage was added to the plain ones. */
 static struct tt_schedule *
 attempt(struct tt_arena *arena, const struct tt_program *program,
-        const struct tt_gpu_limits *g, bool strict_fp, struct plain *plain)
+        const struct tt_gpu_limits *g, bool strict_fp, enum tt_gpu_tiles tiles,
+        struct plain *plain)
 {
   struct tt_schedule *s = tt_schedule_new(arena, program, strict_fp);
   tt_gpu_inline(s);
@@ -160,7 +181,7 @@ attempt(struct tt_arena *arena, const struct tt_program *program,
     enum tt_gpu_step step = TT_GPU_NONE;
     if (s->stages[i].place == TT_ROOT && !is_bound(&s->stages[i])) {
       if (!is_plain(plain, name))
-        step = shape_stage(s, i, g);
+        step = shape_stage(s, i, g, tiles);
       if (step == TT_GPU_REFUSED && plain->n < MAX_PLAIN)
         plain->names[plain->n++] = name;
       else if (step == TT_GPU_REFUSED)
@@ -173,7 +194,7 @@ attempt(struct tt_arena *arena, const struct tt_program *program,
         continue;
       }
       if (step == TT_GPU_NONE)
-        tt_gpu_bind(s, i);
+        tt_gpu_bind(s, i, g);
     }
     if (s->stages[i].place == TT_ROOT)
       tt_gpu_finish(s, i);
@@ -184,11 +205,12 @@ attempt(struct tt_arena *arena, const struct tt_program *program,
 
 struct tt_schedule *
 tt_gpu_schedule(struct tt_arena *arena, const struct tt_program *program,
-                const struct tt_gpu_limits *g, bool strict_fp, bool tiles)
+                const struct tt_gpu_limits *g, bool strict_fp,
+                enum tt_gpu_tiles tiles)
 {
-  struct plain plain = {.all = !tiles};
+  struct plain plain = {.all = tiles == TT_GPU_PLAIN};
   struct tt_schedule *s = NULL;
   while (!s)
-    s = attempt(arena, program, g, strict_fp, &plain);
+    s = attempt(arena, program, g, strict_fp, tiles, &plain);
   return s;
 }

@@ -14,8 +14,7 @@ enum {
   SECOND = 16,    /* threads that reduce what all have found */
   PART = 4,       /* elements that a thread's part is a multiple of */
   SHORT = 128,    /* reductions that one thread does */
-  FEW = 4096,     /* results that do not fill a GPU with threads */
-  BLOCKS = 256,   /* parts of a result among blocks */
+  BLOCKS = 2,     /* of each processor, for parts of one result */
   LONG = 64 << 10 /* reductions that are worth it */
 };
 
@@ -40,7 +39,7 @@ rounds(int64_t n, int64_t by)
 
 /* The longest axis of a reduction that is worth it; -1: none. */
 static int
-shared_axis(const struct tt_stage_schedule *ss)
+shared_axis(const struct tt_stage_schedule *ss, const struct tt_gpu_limits *g)
 {
   const struct tt_stage *st = ss->stage;
   int best = -1;
@@ -53,7 +52,8 @@ shared_axis(const struct tt_stage_schedule *ss)
     return -1;
   struct contiguity c = {st->reduce[best], false};
   tt_expr_visit(ss->value, look, &c);
-  return c.found || tt_tensor_size(st->out) < FEW ? best : -1;
+  /* (Fewer results than that do not fill the GPU with threads.) */
+  return c.found || tt_tensor_size(st->out) < g->units * g->warp ? best : -1;
 }
 
 /* One more stage before `stage`, which reduces `part` elements at a time. */
@@ -96,18 +96,19 @@ place_parts(struct tt_schedule *s, int stage, int consumer, int loop)
 }
 
 enum tt_gpu_step
-tt_gpu_reduce(struct tt_schedule *s, int stage)
+tt_gpu_reduce(struct tt_schedule *s, int stage, const struct tt_gpu_limits *g)
 {
-  int axis = shared_axis(&s->stages[stage]), loop;
+  int axis = shared_axis(&s->stages[stage], g), loop;
   if (axis < 0)
     return TT_GPU_NONE;
   const struct tt_stage *st = s->stages[stage].stage;
   int64_t n = st->reduce[axis]->extent;
   if (n >= LONG && tt_tensor_size(st->out) <= SECOND) {
-    int64_t part = rounds(rounds(n, BLOCKS), PART) * PART;
+    int64_t part = rounds(rounds(n, BLOCKS * g->units), PART) * PART;
     return part_of(s, stage, axis, part, "blocks") ? TT_GPU_CUT : TT_GPU_NONE;
   }
-  int64_t part = rounds(n, (int64_t)THREADS * PART) * PART;
+  int64_t threads = g->threads < THREADS ? g->threads : THREADS;
+  int64_t part = rounds(n, threads * PART) * PART;
   int64_t parts = rounds(n, part);
   if (!part_of(s, stage, axis, part, "parts"))
     return TT_GPU_NONE;

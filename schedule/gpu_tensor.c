@@ -15,7 +15,6 @@ enum {
   MOVED = 16,          /* bytes that a thread copies at once */
   REGISTERS = 1 << 16, /* that the threads of a processor share */
   ADDRESSES = 32,      /* of a thread's registers are not results */
-  BLOCKS = 128,        /* that keep a GPU busy */
   SIDE_COST = 32,      /* rows, or columns, whose copies take as long */
   STEPS = 2            /* of the instruction between copies, by default */
 };
@@ -287,10 +286,10 @@ static const struct {
 
 /* What it costs: a larger tile reads less, and gives fewer blocks. */
 static double
-tile_cost(int64_t rows, int64_t cols, double points)
+tile_cost(int64_t rows, int64_t cols, double points,
+          const struct tt_gpu_limits *g)
 {
-  double few = (double)BLOCKS * (double)rows * (double)cols / points;
-  return (few > 1 ? few : 1) *
+  return tt_gpu_idle(g, points / ((double)rows * (double)cols)) *
          (1 + SIDE_COST / (double)rows + SIDE_COST / (double)cols);
 }
 
@@ -313,7 +312,7 @@ tt_gpu_choose_warps(struct tt_arena *arena, const struct tt_schedule *s,
           .col_warps = tiles[i].col_warps,
           .steps = steps};
       double cost = tile_cost(ri * w.rows * w.row_warps,
-                              ci * w.cols * w.col_warps, points);
+                              ci * w.cols * w.col_warps, points, g);
       if ((least > 0 && cost >= least) || !tt_gpu_tensor_fits(in, &w, g) ||
           tt_gpu_tensor(trial_of(arena, s), stage, in, &w) != TT_GPU_DONE)
         continue;

@@ -16,18 +16,19 @@
 
 #include "schedule/state.h"
 
-#include <string.h>
+#include <math.h>
 
 enum {
   MAX_LOADS = 8,
   MAX_AXES = TT_MAX_DIMS,
   SIDE = 16,        /* threads of a block in either direction */
-  BLOCKS = 128,     /* that keep a GPU busy */
   LEAST_STEPS = 8,  /* of the reduction, and rows and columns */
   LEAST_PART = 256, /* steps of a part, by default */
   MAX_PARTS = 32,
   PART_COST = 50, /* steps that take as long as a sum that is kept in memory */
-  LANES = 4       /* that a thread copies at once */
+  LANES = 4,      /* that a thread copies at once */
+  ADDRESSES = 24, /* of a thread's registers are none of its tile */
+  REGISTERS = 1 << 16 /* that the threads of a processor share */
 };
 
 struct operand {
@@ -136,17 +137,24 @@ find_sides(const struct operands *o, struct sides *s)
 /* Threads that copy an operand that lies across the reduction write rows LANES
  * apart: the padding, or the groups that change places, send them to different
  * banks. */
-#define TILE(rows, cols, row_run, col_run, steps)                              \
+#define TILE(rows, cols, row_run, col_run, side, steps)                        \
   {                                                                            \
-    rows, cols, row_run, col_run, SIDE, SIDE, steps, 1, {true, true},          \
+    rows, cols, row_run, col_run, side, side, steps, 1, {true, true},          \
     {                                                                          \
       .pad = steps == 8 ? LANES : 0, .swizzle = steps == 8 ? 0 : 8,            \
       .stages = 2                                                              \
     }                                                                          \
   }
 static const struct tt_gpu_tile tiles[] = {
-    TILE(128, 128, 4, 4, 8), TILE(64, 128, 4, 4, 8), TILE(128, 64, 4, 4, 8),
-    TILE(64, 64, 4, 4, 16),  TILE(32, 64, 2, 4, 16), TILE(32, 32, 2, 2, 16),
+    TILE(128, 128, 4, 4, SIDE, 8),
+    TILE(64, 128, 4, 4, SIDE, 8),
+    TILE(128, 64, 4, 4, SIDE, 8),
+    TILE(64, 64, 4, 4, SIDE, 16),
+    TILE(32, 64, 2, 4, SIDE, 16),
+    TILE(32, 32, 2, 2, SIDE, 16),
+    /* Where blocks have fewer threads. */
+    TILE(64, 64, 4, 4, SIDE / 2, 8),
+    TILE(32, 32, 4, 4, SIDE / 2, 16),
 };
 
 static int64_t
@@ -166,41 +174,73 @@ cut_axis(const struct tt_stage *st)
   return best;
 }
 
+double
+tt_gpu_idle(const struct tt_gpu_limits *g, double blocks)
+{
+  double units = (double)g->units;
+  return ceil(blocks / units) * units / blocks;
+}
+
+/* Sums, a row and a column of operands, and with two stages what is on its way
+ * are in registers. */
+bool
+tt_gpu_tile_fits(const struct tt_gpu_tile *t, const struct tt_gpu_limits *g)
+{
+  int64_t threads = (int64_t)t->row_threads * t->col_threads;
+  int64_t each = (int64_t)t->rows * t->cols / threads;
+  int64_t pad = t->staging.pad;
+  int64_t tile = (int64_t)t->steps * ((t->shared[0] ? t->rows + pad : 0) +
+                                      (t->shared[1] ? t->cols + pad : 0));
+  if (t->staging.stages == 2)
+    each += (tile + threads - 1) / threads;
+  return threads <= g->threads && t->col_threads <= g->items[0] &&
+         t->row_threads <= g->items[1] &&
+         each + t->rows / t->row_threads + t->cols / t->col_threads +
+                 ADDRESSES <=
+             g->registers &&
+         threads * (each + ADDRESSES) <= REGISTERS &&
+         4 * tile * t->staging.stages <= g->shared;
+}
+
 /* What a tile costs, with the reduction in so many parts. */
 static double
-tile_cost(const struct sides *s, const struct tt_gpu_tile *t, int parts)
+tile_cost(const struct sides *s, const struct tt_gpu_tile *t,
+          const struct tt_gpu_limits *g, int parts)
 {
   int64_t r = rounds(s->nrows, t->rows), c = rounds(s->ncols, t->cols);
   double waste = (double)(r * t->rows) * (double)(c * t->cols) /
                  ((double)s->nrows * (double)s->ncols);
-  double few = (double)BLOCKS / ((double)r * (double)c * (double)s->rest);
-  double cost = (few > parts ? few / parts : 1) * waste;
+  double blocks = (double)r * (double)c * (double)s->rest;
+  double few = (double)g->units / blocks;
+  double cost = tt_gpu_idle(g, blocks * parts) * waste;
   if (parts > 1) /* those of a half are worth no second kernel */
     cost *= few < 2 ? 2 : 1 + (double)PART_COST * parts / (double)s->steps;
   /* (A larger tile reads less.) */
   return cost * (1 + 8.0 / t->rows + 8.0 / t->cols);
 }
 
-/* The largest tile that gives enough blocks and wastes little on what stands
- * over; else the one that wastes least of those with the most blocks. */
-static struct tt_gpu_tile
-choose_tile(const struct tt_stage *st, const struct sides *s, int most_parts)
+/* The largest tile that keeps the processors busy and wastes little on what
+ * stands over.  false: none fits. */
+static bool
+choose_tile(const struct tt_stage *st, const struct sides *s,
+            const struct tt_gpu_limits *g, int most_parts,
+            struct tt_gpu_tile *best)
 {
-  struct tt_gpu_tile best = tiles[0];
   int64_t n = st->reduce[cut_axis(st)]->extent;
-  double least = 0;
+  double least = INFINITY;
   for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
     for (int parts = 1; parts <= most_parts; parts++) {
-      if (parts > 1 && (n % parts || s->steps / parts < LEAST_PART))
+      if ((parts > 1 && (n % parts || s->steps / parts < LEAST_PART)) ||
+          !tt_gpu_tile_fits(&tiles[i], g))
         continue;
-      double cost = tile_cost(s, &tiles[i], parts);
-      if ((i == 0 && parts == 1) || cost < least) {
-        best = tiles[i];
-        best.parts = parts;
+      double cost = tile_cost(s, &tiles[i], g, parts);
+      if (cost < least) {
+        *best = tiles[i];
+        best->parts = parts;
         least = cost;
       }
     }
-  return best;
+  return least < INFINITY;
 }
 
 /* ---- loops --------------------------------------------------------------- */
@@ -381,7 +421,7 @@ find_operands(const struct tt_stage_schedule *ss, struct operands *o,
 
 bool
 tt_gpu_choose_tile(const struct tt_schedule *s, int stage,
-                   struct tt_gpu_tile *tile)
+                   const struct tt_gpu_limits *g, struct tt_gpu_tile *tile)
 {
   const struct tt_stage *st = s->stages[stage].stage;
   struct operands o;
@@ -389,8 +429,7 @@ tt_gpu_choose_tile(const struct tt_schedule *s, int stage,
   if (!find_operands(&s->stages[stage], &o, &sides))
     return false;
   bool whole = s->strict_fp && tt_sum_rounds(st);
-  *tile = choose_tile(st, &sides, whole ? 1 : MAX_PARTS);
-  return true;
+  return choose_tile(st, &sides, g, whole ? 1 : MAX_PARTS, tile);
 }
 
 enum tt_gpu_step
@@ -398,15 +437,12 @@ tt_gpu_tile(struct tt_schedule *s, int stage, const struct tt_gpu_tile *tile)
 {
   struct operands o;
   struct sides sides;
-  struct tt_gpu_tile t;
-  if (!tt_gpu_choose_tile(s, stage, &t))
+  if (!find_operands(&s->stages[stage], &o, &sides))
     return TT_GPU_NONE;
-  if (tile)
-    t = *tile;
-  if (t.parts > 1 && !cut_reduction(s, stage, t.parts) && tile)
+  if (tile->parts > 1 && !cut_reduction(s, stage, tile->parts))
     return TT_GPU_REFUSED;
   return find_operands(&s->stages[stage], &o, &sides) &&
-                 tile_stage(s, stage, &o, &sides, &t)
+                 tile_stage(s, stage, &o, &sides, tile)
              ? TT_GPU_DONE
              : TT_GPU_REFUSED;
 }

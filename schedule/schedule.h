@@ -223,6 +223,7 @@ struct tt_gpu_limits { /* of a device; all 0: the target is no GPU */
   bool vectors;        /* the language has vectors */
   int lanes;           /* floats of one; 1 where threads are the lanes */
   int64_t units;       /* processors */
+  int64_t warp;        /* threads that run in step */
   int64_t threads;     /* of a block, at most */
   int64_t items[3];    /* in each dimension */
   int64_t shared;      /* bytes that a block may share */
@@ -230,6 +231,8 @@ struct tt_gpu_limits { /* of a device; all 0: the target is no GPU */
   int64_t registers;   /* floats that a thread keeps */
   int arch;            /* of CUDA: NN of sm_NN; 0: not known */
 };
+/* A GPU of which nothing is known. */
+extern const struct tt_gpu_limits tt_gpu_unknown;
 struct tt_target_model { /* what the space and the default schedule assume */
   int vector_bytes;      /* 16, 32, 64; 0: no vectors */
   int registers;         /* vector registers: 16, 32 */
@@ -262,12 +265,13 @@ struct tt_schedule *tt_space_schedule(struct tt_arena *,
 /* The configuration of the default schedule (--trials=0). */
 void tt_space_default(const struct tt_space *, int *config);
 
-/* The default schedule for GPUs: with tiles (whose code may exceed a limit of
- * GPUs) or without; with tiles of instructions only where limits are given. */
+/* The default schedule for such a GPU: without tiles, with tiles (whose code
+ * may exceed a limit of GPUs), or with those of instructions before others. */
+enum tt_gpu_tiles { TT_GPU_PLAIN, TT_GPU_TILES, TT_GPU_TENSORS };
 struct tt_schedule *tt_gpu_schedule(struct tt_arena *,
                                     const struct tt_program *,
                                     const struct tt_gpu_limits *,
-                                    bool strict_fp, bool tiles);
+                                    bool strict_fp, enum tt_gpu_tiles);
 
 /* The same for GPUs (space_gpu.c): what tt_space_new(), tt_space_schedule()
  * and tt_space_default() are for CPUs. */

@@ -329,7 +329,7 @@ derive_grid(struct tt_gpu_rules *r, struct tt_gpu_rule *rule, int stage)
   struct tt_schedule *trial =
       tt_schedule_new(r->arena, r->program, r->strict_fp);
   struct tt_gpu_tile t; /* by default */
-  rule->grid = tt_gpu_choose_tile(trial, stage, &t) &&
+  rule->grid = tt_gpu_choose_tile(trial, stage, &r->target.gpu, &t) &&
                tt_gpu_tile(trial, stage, &t) == TT_GPU_DONE;
   if (!rule->grid)
     return;

@@ -11,9 +11,8 @@
 #include <string.h>
 
 enum {
-  MAX_THREADS = 64,    /* of a block on a CPU */
-  REGISTERS = 1 << 16, /* floats that the threads of a processor share */
-  MOST_SIDE = 256      /* rows and columns of a block's tile */
+  MAX_THREADS = 64, /* of a block on a CPU */
+  MOST_SIDE = 256   /* rows and columns of a block's tile */
 };
 
 static int64_t
@@ -262,20 +261,8 @@ apply_grid(const struct tt_gpu_rules *r, const int *config,
            (int)value_of(r, config, rule->k_rvthreads, 1);
   t.cols = t.col_threads * t.col_run *
            (int)value_of(r, config, rule->k_cvthreads, 1);
-  int64_t threads = (int64_t)t.row_threads * t.col_threads;
-  int64_t each = (int64_t)t.rows * t.cols / threads;
-  int64_t pad = t.staging.pad;
-  int64_t tile = (int64_t)t.steps * ((t.shared[0] ? t.rows + pad : 0) +
-                                     (t.shared[1] ? t.cols + pad : 0));
-  int64_t shared = 4 * tile * t.staging.stages;
-  /* Sums and a row and a column of operands are in registers, with two stages
-   * what is on its way, too; beside them there are addresses. */
-  if (t.staging.stages == 2)
-    each += (tile + threads - 1) / threads;
   if (t.rows > MOST_SIDE || t.cols > MOST_SIDE ||
-      each + t.rows / t.row_threads + t.cols / t.col_threads + 24 >
-          r->target.gpu.registers ||
-      threads * (each + 32) > REGISTERS || shared > r->target.gpu.shared)
+      !tt_gpu_tile_fits(&t, &r->target.gpu))
     return false;
   return tt_gpu_tile(s, stage, &t) == TT_GPU_DONE;
 }
@@ -341,7 +328,7 @@ tt_gpu_space_schedule(struct tt_arena *arena, const struct tt_space *space,
       return NULL;
     i += s->nstages - before; /* behind the sums of parts */
     if (s->nstages > before || !(rule->tiled || rule->grid))
-      tt_gpu_bind(s, i);
+      tt_gpu_bind(s, i, &r->target.gpu);
     if (value_of(r, config, rule->k_finish, 1))
       tt_gpu_finish(s, i);
   }

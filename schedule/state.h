@@ -81,12 +81,17 @@ struct tt_gpu_tile {
   struct tt_staging staging; /* how; rows of those are padded and swizzled that
                                 lie across the reduction */
 };
-/* The tile by the stage's extents; false: no operand is read again and again.
- */
+/* Do a block's threads, registers and shared memory suffice? */
+bool tt_gpu_tile_fits(const struct tt_gpu_tile *, const struct tt_gpu_limits *);
+/* How many times as long so many blocks take as if they kept all processors
+ * busy to the end: those of the last round may be few. */
+double tt_gpu_idle(const struct tt_gpu_limits *, double blocks);
+/* The tile by the stage's extents and the device; false: no operand is read
+ * again and again, or none fits. */
 bool tt_gpu_choose_tile(const struct tt_schedule *, int stage,
-                        struct tt_gpu_tile *);
-/* Tiles for a GPU, where the stage's operands are read again and again; NULL:
- * the one that tt_gpu_choose_tile() gives.  With parts, the stage of their sums
+                        const struct tt_gpu_limits *, struct tt_gpu_tile *);
+/* Tiles for a GPU, where the stage's operands are read again and again.  With
+ * parts, the stage of their sums
  * stands at `stage`, and the one that sums these behind it. */
 enum tt_gpu_step tt_gpu_tile(struct tt_schedule *, int stage,
                              const struct tt_gpu_tile *);
@@ -117,7 +122,8 @@ bool tt_gpu_tensor_fits(const struct tt_intrin *, const struct tt_gpu_warps *,
 
 /* The threads of a block for each result of a long reduction.  DONE: stages
  * were added before it that are computed in it. */
-enum tt_gpu_step tt_gpu_reduce(struct tt_schedule *, int stage);
+enum tt_gpu_step tt_gpu_reduce(struct tt_schedule *, int stage,
+                               const struct tt_gpu_limits *);
 
 /* Are they the same in all lanes of a vector loop?  Refuses otherwise. */
 bool tt_check_shrink(struct tt_schedule *, int stage);
@@ -133,7 +139,7 @@ bool tt_runs_inside(const struct tt_schedule *, int i, int consumer, int loop);
 /* ---- gpu_default.c ---- */
 /* Inline what is cheap; one thread for every result of a stage at root. */
 void tt_gpu_inline(struct tt_schedule *);
-void tt_gpu_bind(struct tt_schedule *, int stage);
+void tt_gpu_bind(struct tt_schedule *, int stage, const struct tt_gpu_limits *);
 /* The first elementwise stage that can take a reduction's sums from their
  * registers does. */
 void tt_gpu_finish(struct tt_schedule *, int stage);

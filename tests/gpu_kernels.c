@@ -74,8 +74,8 @@ add_examples(struct file *f)
       exit(1);
     f->name = tt_arena_printf(ar, "%s-%d", e->file, i);
     f->number = 0;
-    add(f, ar, tt_gpu_schedule(ar, p, NULL, false, true), "tiles");
-    add(f, ar, tt_gpu_schedule(ar, p, NULL, false, false), "plain");
+    add(f, ar, tt_gpu_schedule(ar, p, &tt_gpu_unknown, false, true), "tiles");
+    add(f, ar, tt_gpu_schedule(ar, p, &tt_gpu_unknown, false, false), "plain");
     for (uint64_t seed = 1; seed <= POINTS; seed++)
       add(f, ar, tt_random_gpu_point(ar, p, seed, false),
           tt_arena_printf(ar, "point%d", (int)seed));

@@ -213,7 +213,20 @@ devices_are_listed(void **state)
     assert_true(d[i].name[0] && d[i].driver[0]);
     assert_true(d[i].units > 0 && d[i].threads > 0 && d[i].items[0] > 0);
     assert_true(d[i].shared > 0 && d[i].memory > 0 && d[i].lanes > 0);
+    assert_true(d[i].warp > 0);
   }
+}
+
+/* Without a device: of the architecture, or the one before it. */
+static void
+architectures_have_typical_devices(void **state)
+{
+  (void)state;
+  assert_int_equal(tt_cuda_typical(90).units, 132);
+  assert_int_equal(tt_cuda_typical(90).shared, 227 << 10);
+  assert_string_equal(tt_cuda_typical(81).name, tt_cuda_typical(80).name);
+  assert_true(tt_cuda_typical(30).units > 0);
+  assert_true(tt_cuda_typical(999).units >= 100);
 }
 
 static void
@@ -240,6 +253,7 @@ main(int argc, char **argv)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(devices_are_listed),
       cmocka_unit_test(no_device_says_so),
+      cmocka_unit_test(architectures_have_typical_devices),
       cmocka_unit_test(good_kernels_run),
       cmocka_unit_test(two_are_timed_in_turns),
       cmocka_unit_test(bad_kernels_are_caught),

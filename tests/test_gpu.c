@@ -277,7 +277,8 @@ static void
 check_default(struct tt_arena *ar, const struct tt_program *p,
               const char *primitive)
 {
-  check_schedule(ar, p, tt_gpu_schedule(ar, p, NULL, false, true), primitive);
+  check_schedule(ar, p, tt_gpu_schedule(ar, p, &tt_gpu_unknown, false, true),
+                 primitive);
 }
 
 static void
@@ -308,7 +309,8 @@ few_tiles_cut_their_reduction(void **state)
         tt_matmul_program(ar, sizes[i][0], sizes[i][1], sizes[i][2]);
     check_default(ar, p, "C.rfactor(k, ");
     check_default(ar, p, "C_parts.cache_read(A, ");
-    assert_int_equal(tt_gpu_schedule(ar, p, NULL, true, true)->nstages, 1);
+    assert_int_equal(
+        tt_gpu_schedule(ar, p, &tt_gpu_unknown, true, true)->nstages, 1);
     tt_arena_free(ar);
   }
 }
@@ -387,6 +389,7 @@ static const struct tt_target_model a_cpu = {.registers = 32,
                                                      .vectors = true,
                                                      .lanes = 16,
                                                      .units = 2,
+                                                     .warp = 32,
                                                      .threads = 256,
                                                      .items = {256, 256, 64},
                                                      .shared = 16384,
@@ -503,6 +506,7 @@ text_of(struct tt_arena *ar, const struct tt_schedule *s)
 
 static const struct tt_target_model a_gpu = {.gpu = {.lanes = 1,
                                                      .units = 80,
+                                                     .warp = 32,
                                                      .threads = 1024,
                                                      .items = {1024, 1024, 64},
                                                      .shared = 48 << 10,
@@ -524,10 +528,70 @@ spaces_begin_with_the_default(void **state)
     tt_gpu_space_default(space, config);
     struct tt_schedule *s = tt_gpu_space_schedule(ar, space, config);
     assert_non_null(s);
-    assert_string_equal(text_of(ar, s),
-                        text_of(ar, tt_gpu_schedule(ar, p, NULL, false, true)));
+    assert_string_equal(
+        text_of(ar, s),
+        text_of(ar, tt_gpu_schedule(ar, p, &a_gpu.gpu, false, true)));
     tt_arena_free(ar);
   }
+}
+
+static const struct tt_stage_schedule *
+default_of(struct tt_arena *ar, const struct tt_gpu_limits *g, int64_t m,
+           int64_t n, int64_t k)
+{
+  struct tt_program *p = tt_matmul_program(ar, m, n, k);
+  return tt_gpu_schedule(ar, p, g, false, TT_GPU_TILES)->stages;
+}
+
+static int64_t
+bound_to(const struct tt_stage_schedule *ss, enum tt_for_kind kind)
+{
+  for (int i = 0; i < ss->norder; i++)
+    if (ss->loops[ss->order[i]].kind == kind)
+      return ss->loops[ss->order[i]].extent;
+  return 1;
+}
+
+/* Tiles, and parts of the reduction, are for the device's processors; blocks
+ * exceed none of its limits. */
+static void
+defaults_are_for_the_device(void **state)
+{
+  (void)state;
+  struct tt_arena *ar = tt_arena_new();
+  struct tt_gpu_limits g = tt_gpu_unknown;
+  const struct tt_stage_schedule *ss;
+  int64_t blocks[2];
+  for (int i = 0; i < 2; i++) {
+    g.units = i ? 132 : 16;
+    ss = default_of(ar, &g, 1024, 1024, 1024);
+    blocks[i] = bound_to(ss, TT_BLOCK_X) * bound_to(ss, TT_BLOCK_Y);
+  }
+  assert_int_equal(blocks[0], 64);
+  assert_in_range(blocks[1], 128, 132 * 4);
+  /* A product of 128 by 128: parts of the sum for many processors. */
+  g.units = 1;
+  assert_int_equal(default_of(ar, &g, 128, 128, 4096)[0].stage->nspatial, 2);
+  g.units = 8;
+  ss = default_of(ar, &g, 128, 128, 8192);
+  int64_t few = bound_to(ss, TT_BLOCK_Z);
+  g.units = 132;
+  ss = default_of(ar, &g, 128, 128, 8192);
+  assert_int_equal(ss[0].stage->nspatial, 3);
+  assert_true(bound_to(ss, TT_BLOCK_Z) > few);
+  /* Few threads, or little memory. */
+  g = tt_gpu_unknown;
+  g.threads = g.items[0] = g.items[1] = 64;
+  ss = default_of(ar, &g, 1024, 1024, 64);
+  assert_int_equal(bound_to(ss, TT_THREAD_X) * bound_to(ss, TT_THREAD_Y), 64);
+  struct tt_program *p = tt_matmul_program(ar, 70, 132, 40);
+  check_schedule(ar, p, tt_gpu_schedule(ar, p, &g, false, TT_GPU_TILES),
+                 "tail=\"pad\"");
+  g = tt_gpu_unknown;
+  g.shared = 9 << 10;
+  ss = default_of(ar, &g, 4096, 4096, 64);
+  assert_true(bound_to(ss, TT_BLOCK_X) > 4096 / 128);
+  tt_arena_free(ar);
 }
 
 /* The parts are a knob of the space, whose other knobs are for their tiles. */
@@ -567,10 +631,11 @@ make_case(struct tt_arena *ar, struct random_pair *p, struct exec_case *c)
   struct tt_sb text = {0};
   const char *error = NULL;
   p->program = tt_random_program(ar, p->seed);
-  p->schedule = p->seed % 3 == 0
-                    ? tt_gpu_schedule(ar, p->program, NULL, false, p->seed % 2)
-                    : tt_random_schedule(ar, p->program, 7 * p->seed + 5,
-                                         4 + (int)(p->seed % 30), false);
+  p->schedule =
+      p->seed % 3 == 0
+          ? tt_gpu_schedule(ar, p->program, &tt_gpu_unknown, false, p->seed % 2)
+          : tt_random_schedule(ar, p->program, 7 * p->seed + 5,
+                               4 + (int)(p->seed % 30), false);
   if (p->seed % 4 == 1)
     p->schedule = tt_random_gpu_point(ar, p->program, p->seed, false);
   if (!p->schedule || !tt_schedule_lower(ar, p->schedule, &p->nest, &error))
@@ -614,6 +679,7 @@ main(void)
       cmocka_unit_test(halves_are_right),
       cmocka_unit_test(few_tiles_cut_their_reduction),
       cmocka_unit_test(spaces_begin_with_the_default),
+      cmocka_unit_test(defaults_are_for_the_device),
       cmocka_unit_test(parts_are_a_knob),
       cmocka_unit_test(threads_share_long_reductions),
       cmocka_unit_test(blocks_fill_their_own_memory),

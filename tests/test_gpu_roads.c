@@ -27,7 +27,7 @@
 #include "tests/random_program.h"
 #include "tests/random_schedule.h"
 
-enum { MAX_CASES = 64, FEW = 1, MANY = 12, PROGRAMS = 400 };
+enum { MAX_CASES = 64, FEW = 1, MANY = 20, PROGRAMS = 1000 };
 
 static bool
 whole(void)
@@ -75,12 +75,17 @@ check_example(const struct example *e)
   b.program = tt_example_program(b.arena, e, false);
   if (!b.program)
     fail_msg("%s does not compile", e->file);
-  add_case(&b, tt_gpu_schedule(b.arena, b.program, NULL, false, true), false);
+  add_case(&b,
+           tt_gpu_schedule(b.arena, b.program, &tt_gpu_unknown, false, true),
+           false);
   if (!b.n)
     fail_msg("%s has no kernels by default", e->file);
   if (whole()) {
-    add_case(&b, tt_gpu_schedule(b.arena, b.program, NULL, false, true), true);
-    add_case(&b, tt_gpu_schedule(b.arena, b.program, NULL, false, false),
+    add_case(&b,
+             tt_gpu_schedule(b.arena, b.program, &tt_gpu_unknown, false, true),
+             true);
+    add_case(&b,
+             tt_gpu_schedule(b.arena, b.program, &tt_gpu_unknown, false, false),
              false);
   }
   for (uint64_t i = 1; i <= (whole() ? MANY : FEW); i++) {

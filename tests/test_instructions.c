@@ -34,6 +34,7 @@ compile_for(enum tt_built_in built_in, const char *text)
 
 static const struct tt_gpu_limits a_gpu = {.lanes = 1,
                                            .units = 80,
+                                           .warp = 32,
                                            .threads = 1024,
                                            .items = {1024, 1024, 64},
                                            .shared = 48 << 10,
@@ -147,7 +148,7 @@ use(struct tt_schedule *s, const struct tt_intrin *in)
   int inner = tt_split(s, 0, 2, in->reduce[0]->extent, "ki", TT_TAIL_PEEL);
   if (inner < 0 || !tt_tensorize(s, 0, inner, in))
     fail_msg("%s: %s", in->name, s->error);
-  tt_gpu_bind(s, 0);
+  tt_gpu_bind(s, 0, &tt_gpu_unknown);
 }
 
 /* Its sums are results, or finished by another stage; in plain C, where it is
@@ -322,7 +323,7 @@ architectures_have_theirs(void **state)
     struct tt_gpu_limits g = a_gpu;
     g.arch = defaults[i].arch;
     const struct tt_schedule *s =
-        tt_gpu_schedule(ar, r.result.program, &g, false, true);
+        tt_gpu_schedule(ar, r.result.program, &g, false, TT_GPU_TENSORS);
     const struct tt_intrin *in = s->stages[0].intrin;
     const char *want = defaults[i].name;
     if (!in != !want || (in && strcmp(in->name, want) != 0))
@@ -331,7 +332,7 @@ architectures_have_theirs(void **state)
     if (g.arch >= 75 && exec_ptx_can())
       check_compiled(ar, s, g.arch);
     g.vectors = true; /* OpenCL */
-    s = tt_gpu_schedule(ar, r.result.program, &g, false, true);
+    s = tt_gpu_schedule(ar, r.result.program, &g, false, TT_GPU_TENSORS);
     assert_null(s->stages[0].intrin);
     finish(&r);
     tt_arena_free(ar);

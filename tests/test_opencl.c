@@ -228,7 +228,8 @@ examples_are_right(void **state)
       fail_msg("%s does not compile", tt_examples[i].file);
     bool skipped;
     const char *error =
-        check(ar, tt_gpu_schedule(ar, p, NULL, false, true), p, 1, &skipped);
+        check(ar, tt_gpu_schedule(ar, p, &tt_gpu_unknown, false, true), p, 1,
+              &skipped);
     if (error || skipped)
       fail_msg("%s: %s", tt_examples[i].file, error ? error : "skipped");
     /* Its own schedule, with an instruction that the device may not have. */
@@ -357,7 +358,8 @@ halves_are_right(void **state)
     struct tt_program *p = tt_halves_program(ar, types[i], 20, 36, 24);
     bool skipped;
     const char *error =
-        check(ar, tt_gpu_schedule(ar, p, NULL, false, true), p, 1, &skipped);
+        check(ar, tt_gpu_schedule(ar, p, &tt_gpu_unknown, false, true), p, 1,
+              &skipped);
     if (error || skipped)
       fail_msg("%s: %s", tt_dtype_name(types[i]), error ? error : "skipped");
     tt_arena_free(ar);
@@ -377,7 +379,7 @@ random_kernels_are_right(void **state)
     struct tt_program *p = tt_random_program(ar, i);
     uint64_t seed = 7 * i + 5; /* those that bind loops */
     struct tt_schedule *s =
-        i % 3 == 0 ? tt_gpu_schedule(ar, p, NULL, false, i % 2)
+        i % 3 == 0 ? tt_gpu_schedule(ar, p, &tt_gpu_unknown, false, i % 2)
                    : tt_random_schedule(ar, p, seed, 4 + (int)(i % 30), false);
     bool skipped;
     const char *error = check(ar, s, s->program, i, &skipped);

@@ -201,6 +201,15 @@ test_target(void **state)
   tt_machine_print(&o.target, &text);
   assert_string_equal(text.s, "c:vector=128,registers=16,l1=48K,l2=2048K");
   tt_sb_free(&text);
+  struct tt_options gpu =
+      parse(WORDS("--target=cuda:sm_90:shared=100K,processors=114"));
+  assert_int_equal(gpu.target.sm, 90);
+  assert_int_equal(gpu.target.processors, 114);
+  assert_int_equal(gpu.target.shared, 100 << 10);
+  text = (struct tt_sb){0};
+  tt_machine_print(&gpu.target, &text);
+  assert_string_equal(text.s, "cuda:sm_90:processors=114,shared=100K");
+  tt_sb_free(&text);
   /* The width of vectors, unless that is given by itself. */
   tt_options_defaults(arena, &o);
   assert_int_equal(o.vector_bits, 128);
@@ -223,7 +232,19 @@ test_target(void **state)
       refused(WORDS("--target=c:")),
       "--target 'c:': c, c:NAME=VALUE,... or cuda:sm_NN expected");
   assert_string_equal(refused(WORDS("--target=cuda:80")),
-                      "--target 'cuda:80': cuda:sm_NN expected, as cuda:sm_90");
+                      "--target 'cuda:80': cuda:sm_NN or "
+                      "cuda:sm_NN:NAME=VALUE,... expected, as cuda:sm_90");
+  assert_string_equal(refused(WORDS("--target=cuda:sm_90:l1=48K")),
+                      "--target: 'l1=48K': processors or shared=VALUE "
+                      "expected");
+  assert_string_equal(refused(WORDS("--target=cuda:sm_90:processors=0")),
+                      "--target: 'processors=0': a number from 1 to 1024 "
+                      "expected after processors=");
+  assert_string_equal(refused(WORDS("--target=cuda:sm_90:shared=1M")),
+                      "--target: 'shared=1M': a number of bytes from 16K to "
+                      "227K, as 48K expected after shared=");
+  refused(WORDS("--target=cuda:sm_90:"));
+  refused(WORDS("--target=cuda:sm_90,processors=114"));
   assert_string_equal(refused(WORDS("--target=c:l4=1M")),
                       "--target: 'l4=1M': vector, registers, l1, l2 or "
                       "l3=VALUE expected");

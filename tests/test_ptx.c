@@ -113,7 +113,7 @@ examples_are_right(void **state)
     if (!p)
       fail_msg("%s does not compile", tt_examples[i].file);
     struct tt_values *v = values(&b, p, 1);
-    add(&b, p, tt_gpu_schedule(b.arena, p, NULL, false, true), v, 1);
+    add(&b, p, tt_gpu_schedule(b.arena, p, &tt_gpu_unknown, false, true), v, 1);
     if (p->nblocks) {
       struct tt_schedule *own = tt_schedule_new(b.arena, p, false);
       if (tt_schedule_apply(own, &p->blocks[0], NULL))
@@ -293,9 +293,9 @@ check_text(const char *text)
   struct tt_program *p = r.result.program;
   if (!p)
     fail_msg("%s", tt_sb_str(&r.text));
-  struct tt_schedule *s = p->nblocks
-                              ? tt_schedule_new(b.arena, p, false)
-                              : tt_gpu_schedule(b.arena, p, NULL, false, true);
+  struct tt_schedule *s =
+      p->nblocks ? tt_schedule_new(b.arena, p, false)
+                 : tt_gpu_schedule(b.arena, p, &tt_gpu_unknown, false, true);
   if (p->nblocks && !tt_schedule_apply(s, &p->blocks[0], NULL))
     fail_msg("%s", s->error);
   add(&b, p, s, values(&b, p, 1), 1);

@@ -300,7 +300,8 @@ default_tiles_do_not_conflict(void **state)
     struct tt_arena *ar = tt_arena_new();
     struct tt_program *p =
         tt_matmul_program(ar, sizes[i][0], sizes[i][1], sizes[i][2]);
-    struct tt_schedule *s = tt_gpu_schedule(ar, p, NULL, false, true);
+    struct tt_schedule *s =
+        tt_gpu_schedule(ar, p, &tt_gpu_unknown, false, true);
     struct tt_nest nest;
     const char *error;
     struct made m;

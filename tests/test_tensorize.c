@@ -236,6 +236,7 @@ check_space(const struct example *e)
   struct tt_target_model target = {.registers = 32,
                                    .gpu = {.lanes = 1,
                                            .units = 4,
+                                           .warp = 32,
                                            .threads = 1024,
                                            .items = {1024, 1024, 64},
                                            .shared = 49152,

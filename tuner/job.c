@@ -328,8 +328,9 @@ hint_at_instruction(struct tt_job *job)
 {
   struct tt_gpu_limits g = job->model.gpu;
   g.arch = NEWEST;
-  const struct tt_schedule *s = tt_gpu_schedule(
-      job->arena, job->front.program, &g, job->options->strict_fp, true);
+  const struct tt_schedule *s =
+      tt_gpu_schedule(job->arena, job->front.program, &g,
+                      job->options->strict_fp, TT_GPU_TENSORS);
   for (int i = 0; i < s->nstages && !job->hint; i++) {
     const struct tt_intrin *in = s->stages[i].intrin;
     if (in && in->built_in)
@@ -348,24 +349,25 @@ gpu_schedule(struct tt_job *job)
 {
   struct tt_arena *arena = job->arena;
   const struct tt_program *program = job->front.program;
+  const struct tt_gpu_limits *g = &job->model.gpu;
   bool strict = job->options->strict_fp;
   struct tt_schedule *s = NULL;
-  if (job->model.gpu.cpu) {
+  if (g->cpu) {
     struct tt_space *space =
         tt_gpu_space_new(arena, program, &job->model, strict);
     int *config = TT_ARRAY(arena, int, (size_t)space->nknobs + 1);
     tt_gpu_space_default(space, config);
     s = tt_gpu_space_schedule(arena, space, config);
   } else {
-    s = tt_gpu_schedule(arena, program, &job->model.gpu, strict, true);
-    if (!job->model.gpu.arch)
+    s = tt_gpu_schedule(arena, program, g, strict, TT_GPU_TENSORS);
+    if (!g->arch)
       hint_at_instruction(job);
     if (!makes_kernels(job, s))
-      s = tt_gpu_schedule(arena, program, NULL, strict, true);
+      s = tt_gpu_schedule(arena, program, g, strict, TT_GPU_TILES);
   }
   return s && makes_kernels(job, s)
              ? s
-             : tt_gpu_schedule(arena, program, NULL, strict, false);
+             : tt_gpu_schedule(arena, program, g, strict, TT_GPU_PLAIN);
 }
 
 static enum tt_exit

@@ -98,7 +98,8 @@ set_limits(struct tt_job *job, const struct tt_device *d, bool cuda)
       .cpu = d->cpu,
       .vectors = !cuda,
       .lanes = cuda || !d->cpu ? 1 : (int)d->lanes,
-      .units = d->units,
+      .units = d->units > 0 ? d->units : 1,
+      .warp = d->warp > 0 ? d->warp : 1,
       .threads = d->threads < THREADS ? d->threads : THREADS,
       .shared = cuda || d->shared < SHARED ? d->shared : SHARED,
       .scratchpad = d->scratchpad && !d->cpu,
@@ -109,16 +110,20 @@ set_limits(struct tt_job *job, const struct tt_device *d, bool cuda)
     g->items[i] = d->items[i];
 }
 
-/* A GPU of which nothing is known. */
-static struct tt_device
-some_gpu(void)
+/* Where no device is asked for: what is known of the architecture. */
+static void
+assume_limits(struct tt_job *job, bool cuda)
 {
-  return (struct tt_device){.units = 80,
-                            .threads = THREADS,
-                            .items = {1024, 1024, 64},
-                            .shared = SHARED,
-                            .scratchpad = true,
-                            .lanes = 1};
+  struct tt_gpu_limits *g = &job->model.gpu;
+  *g = tt_gpu_unknown;
+  g->vectors = !cuda;
+  g->arch = job->sm;
+  if (!job->sm)
+    return;
+  const struct tt_device d = tt_cuda_typical(job->sm);
+  g->units = d.units;
+  g->shared = d.shared;
+  tt_detail(job, "device", tt_arena_printf(job->arena, "as %s has", d.name));
 }
 
 enum tt_exit
@@ -126,7 +131,6 @@ tt_job_find_device(struct tt_job *job)
 {
   const struct tt_options *o = job->options;
   bool cuda = tt_options_language(o) == TT_LANGUAGE_CUDA;
-  struct tt_device some = some_gpu(), *d = &some;
   char *error = NULL;
   job->sm = (int)(o->target.sm > 0 ? o->target.sm : 0);
   if (tt_options_search(o) || (o->device && o->output && !o->check)) {
@@ -149,11 +153,17 @@ tt_job_find_device(struct tt_job *job)
                                      "there is no device '%s'; --device=list "
                                      "shows them",
                                      o->device));
-    d = &all[job->device];
+    const struct tt_device *d = &all[job->device];
     job->sm = job->sm ? job->sm : d->sm;
     job->target = tt_arena_printf(job->arena, "%s (%s)", d->name, d->driver);
     tt_detail(job, "device", job->target);
+    set_limits(job, d, cuda);
+  } else {
+    assume_limits(job, cuda);
   }
-  set_limits(job, d, cuda);
+  if (o->target.processors > 0)
+    job->model.gpu.units = o->target.processors;
+  if (o->target.shared > 0)
+    job->model.gpu.shared = o->target.shared;
   return TT_EXIT_DONE;
 }

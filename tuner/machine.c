@@ -1,5 +1,5 @@
-/* The value of --target.  Owns its words: one table from which parsing,
- * messages and printing are made.
+/* The value of --target.  Owns its words: tables from which parsing, messages
+ * and printing are made.
  */
 #include "config.h"
 
@@ -12,21 +12,37 @@
 
 enum word_kind { BITS, COUNT, BYTES };
 
-static const struct word {
+struct word {
   const char *name;
   enum word_kind kind;
   size_t field;
   int64_t lo, hi;
-} words[] = {
+};
+
 #define FIELD(f) offsetof(struct tt_machine, f)
+static const struct word cpu_words[] = {
     {"vector", BITS, FIELD(vector), 0, 512},
     {"registers", COUNT, FIELD(registers), 8, 1024},
     {"l1", BYTES, FIELD(l1), 1024, INT64_C(1) << 40},
     {"l2", BYTES, FIELD(l2), 1024, INT64_C(1) << 40},
     {"l3", BYTES, FIELD(l3), 1024, INT64_C(1) << 40},
-#undef FIELD
 };
-#define NWORDS ((int)(sizeof words / sizeof words[0]))
+static const struct word cuda_words[] = {
+    {"processors", COUNT, FIELD(processors), 1, 1024},
+    {"shared", BYTES, FIELD(shared), 16 << 10, 227 << 10},
+};
+#undef FIELD
+
+/* The words of a kind of machine. */
+struct words {
+  const struct word *items;
+  int n;
+};
+#define WORDS(w)                                                               \
+  (struct words)                                                               \
+  {                                                                            \
+    w, (int)(sizeof w / sizeof w[0])                                           \
+  }
 
 static int64_t *
 field(struct tt_machine *m, const struct word *w)
@@ -37,19 +53,33 @@ field(struct tt_machine *m, const struct word *w)
 struct tt_machine
 tt_machine_unknown(void)
 {
-  return (struct tt_machine){false, -1, -1, -1, -1, -1, -1};
+  return (struct tt_machine){false, -1, -1, -1, -1, -1, -1, -1, -1};
+}
+
+/* Bytes with the largest unit that divides them. */
+static const char *
+bytes_text(struct tt_arena *arena, int64_t v)
+{
+  static const char *const units[] = {"", "K", "M", "G"};
+  int u = 0;
+  for (; u < 3 && v % 1024 == 0; u++)
+    v /= 1024;
+  return tt_arena_printf(arena, "%lld%s", (long long)v, units[u]);
 }
 
 static const char *
-expected(const struct word *w)
+expected(struct tt_arena *arena, const struct word *w)
 {
   switch (w->kind) {
   case BITS:
     return "128, 256, 512 or none";
   case COUNT:
-    return "a number from 8 to 1024";
+    return tt_arena_printf(arena, "a number from %lld to %lld",
+                           (long long)w->lo, (long long)w->hi);
   case BYTES:
-    return "a number of bytes from 1K to 1024G, as 48K or 2M";
+    return tt_arena_printf(arena, "a number of bytes from %s to %s, as 48K%s",
+                           bytes_text(arena, w->lo), bytes_text(arena, w->hi),
+                           w->hi > 2 << 20 ? " or 2M" : "");
   }
   return "";
 }
@@ -87,32 +117,52 @@ set(struct tt_machine *m, const struct word *w, const char *text)
 
 /* One NAME=VALUE. */
 static bool
-take(struct tt_arena *arena, struct tt_machine *m, const char *pair,
-     const char **error)
+take(struct tt_arena *arena, struct tt_machine *m, struct words words,
+     const char *pair, const char **error)
 {
   const char *value = strchr(pair, '=');
   size_t n = value ? (size_t)(value - pair) : strlen(pair);
   struct tt_sb names = {0};
-  for (int i = 0; i < NWORDS; i++) {
+  for (int i = 0; i < words.n; i++) {
+    const struct word *w = &words.items[i];
     tt_sb_printf(&names, "%s%s",
-                 i == 0            ? ""
-                 : i == NWORDS - 1 ? " or "
-                                   : ", ",
-                 words[i].name);
-    if (strlen(words[i].name) != n || memcmp(words[i].name, pair, n) != 0)
+                 i == 0             ? ""
+                 : i == words.n - 1 ? " or "
+                                    : ", ",
+                 w->name);
+    if (strlen(w->name) != n || memcmp(w->name, pair, n) != 0)
       continue;
     tt_sb_free(&names);
-    if (value && set(m, &words[i], value + 1))
+    if (value && set(m, w, value + 1))
       return true;
     *error =
         tt_arena_printf(arena, "--target: '%s': %s expected after %s=", pair,
-                        expected(&words[i]), words[i].name);
+                        expected(arena, w), w->name);
     return false;
   }
   *error = tt_arena_printf(arena, "--target: '%s': %s=VALUE expected", pair,
                            tt_sb_str(&names));
   tt_sb_free(&names);
   return false;
+}
+
+/* NAME=VALUE,... */
+static bool
+take_all(struct tt_arena *arena, struct tt_machine *m, struct words words,
+         const char *text, const char **error)
+{
+  char *copy = tt_arena_strdup(arena, text);
+  while (*copy) {
+    char *next = copy + strcspn(copy, ",");
+    bool more = *next == ',';
+    *next = 0;
+    if (!take(arena, m, words, copy, error))
+      return false;
+    copy = next + more;
+    if (more && !*copy)
+      return take(arena, m, words, copy, error);
+  }
+  return true;
 }
 
 static bool
@@ -128,7 +178,7 @@ check_order(const struct tt_machine *m, const char **error)
   return false;
 }
 
-/* "cuda:sm_90": what nvcc calls the architecture. */
+/* "cuda:sm_90": what nvcc calls the architecture; and what is said of it. */
 static bool
 parse_cuda(struct tt_arena *arena, const char *text, struct tt_machine *out,
            const char **error)
@@ -138,13 +188,20 @@ parse_cuda(struct tt_arena *arena, const char *text, struct tt_machine *out,
   size_t n = sizeof prefix - 1;
   const char *digits = strncmp(text, prefix, n) == 0 ? text + n : "";
   size_t k = strspn(digits, "0123456789");
-  if (k < 2 || k > 3 || digits[k] || digits[0] == '0') {
-    *error = tt_arena_printf(
-        arena, "--target '%s': cuda:sm_NN expected, as cuda:sm_90", text);
+  const char *rest = digits + k;
+  if (k < 2 || k > 3 || digits[0] == '0' || (*rest && *rest != ':') ||
+      (*rest && !rest[1])) {
+    *error = tt_arena_printf(arena,
+                             "--target '%s': cuda:sm_NN or "
+                             "cuda:sm_NN:NAME=VALUE,... expected, as "
+                             "cuda:sm_90",
+                             text);
     return false;
   }
   m.given = true;
   m.sm = atoi(digits);
+  if (*rest && !take_all(arena, &m, WORDS(cuda_words), rest + 1, error))
+    return false;
   *out = m;
   return true;
 }
@@ -163,17 +220,8 @@ tt_machine_parse(struct tt_arena *arena, const char *text,
         text);
     return false;
   }
-  char *copy = tt_arena_strdup(arena, text[1] ? text + 2 : "");
-  while (*copy) {
-    char *next = copy + strcspn(copy, ",");
-    bool more = *next == ',';
-    *next = 0;
-    if (!take(arena, &m, copy, error))
-      return false;
-    copy = next + more;
-    if (more && !*copy)
-      return take(arena, &m, copy, error);
-  }
+  if (text[1] && !take_all(arena, &m, WORDS(cpu_words), text + 2, error))
+    return false;
   if (!check_order(&m, error))
     return false;
   *out = m;
@@ -184,20 +232,21 @@ void
 tt_machine_print(const struct tt_machine *m, struct tt_sb *sb)
 {
   struct tt_machine copy = *m;
+  struct words words = m->sm >= 0 ? WORDS(cuda_words) : WORDS(cpu_words);
   char separator = ':';
-  if (m->sm >= 0) {
+  if (m->sm >= 0)
     tt_sb_printf(sb, "cuda:sm_%lld", (long long)m->sm);
-    return;
-  }
-  tt_sb_putc(sb, 'c');
-  for (int i = 0; i < NWORDS; i++) {
-    int64_t v = *field(&copy, &words[i]);
+  else
+    tt_sb_putc(sb, 'c');
+  for (int i = 0; i < words.n; i++) {
+    const struct word *w = &words.items[i];
+    int64_t v = *field(&copy, w);
     if (v < 0)
       continue;
-    tt_sb_printf(sb, "%c%s=", separator, words[i].name);
-    if (words[i].kind == BITS && v == 0)
+    tt_sb_printf(sb, "%c%s=", separator, w->name);
+    if (w->kind == BITS && v == 0)
       tt_sb_add(sb, "none");
-    else if (words[i].kind == BYTES && v % 1024 == 0)
+    else if (w->kind == BYTES && v % 1024 == 0)
       tt_sb_printf(sb, "%lldK", (long long)(v / 1024));
     else
       tt_sb_printf(sb, "%lld", (long long)v);

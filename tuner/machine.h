@@ -14,10 +14,13 @@ struct tt_machine {
   int64_t registers;
   int64_t l1, l2, l3; /* bytes */
   int64_t sm;         /* of CUDA: 10 times the compute capability */
+  int64_t processors; /* of a GPU */
+  int64_t shared;     /* bytes that its blocks may share */
 };
 
 struct tt_machine tt_machine_unknown(void);
-/* "c", "c:vector=256,l1=32K" or "cuda:sm_90".  false and *error, one line owned
+/* "c", "c:vector=256,l1=32K", "cuda:sm_90" or "cuda:sm_90:processors=114".
+ * false and *error, one line owned
  * by the arena, without changing the machine. */
 bool tt_machine_parse(struct tt_arena *, const char *text, struct tt_machine *,
                       const char **error);

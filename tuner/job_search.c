@@ -257,6 +257,7 @@ tune_options(const struct tt_job *job, struct shared *shared)
                   .threads = (int)o->threads,
                   .timeout = language == TT_LANGUAGE_C ? CANDIDATE_SECONDS
                                                        : DEVICE_SECONDS,
+                  .patience = o->patience,
                   .seed = (uint64_t)o->seed,
                   .codegen = tt_job_codegen(o),
                   .claim = &shared->claim},

@@ -111,7 +111,7 @@ set_limits(struct tt_measurer *m, const struct candidate *c, double seconds)
   cpu = fmin(fmax(cpu, BUILD_CPU_LEAST), BUILD_CPU);
   m->fastest = seconds;
   m->most_source = 2 * c->length > SOURCE_LEAST ? 2 * c->length : SOURCE_LEAST;
-  tt_builder_limits(m->builder, BUILD_TIMEOUT, (int)cpu);
+  tt_limit_builds(m, BUILD_TIMEOUT, cpu);
 }
 
 static bool
@@ -569,7 +569,7 @@ tt_measure_finalists(struct tt_measurer *m, int n,
   if (n < 1)
     return true;
   /* Some may be of a run in which other limits held. */
-  tt_builder_limits(m->builder, BUILD_TIMEOUT, BUILD_CPU);
+  tt_limit_builds(m, BUILD_TIMEOUT, BUILD_CPU);
   bool ok = tt_measure_batch(&b) && (b.stop || duel(&b, &run));
   if (ok && !b.stop && run.status != TT_RUN_OK)
     ok = time_singly(&b);

@@ -33,6 +33,7 @@ struct tt_measure_options {
   int jobs;            /* builds at once */
   int threads;         /* OMP_NUM_THREADS of the child; pinned when 1 */
   double timeout;      /* seconds a candidate may run in all */
+  double patience;     /* this and limits of builds times so much; 0: 1 */
   uint64_t seed;       /* of the inputs */
   struct tt_codegen_options codegen;
   struct tt_claim *claim; /* NULL: the measurer claims a CPU for itself; else

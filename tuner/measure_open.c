@@ -100,6 +100,13 @@ check_reference(struct tt_measurer *m, char **error)
   return !bad;
 }
 
+void
+tt_limit_builds(struct tt_measurer *m, double seconds, double cpu)
+{
+  tt_builder_limits(m->builder, seconds * m->o.patience,
+                    (int)ceil(cpu * m->o.patience));
+}
+
 /* Runs the plain loops and makes their outputs the reference. */
 static bool
 make_reference(struct tt_measurer *m, struct tt_result *plain, char **error)
@@ -132,10 +139,10 @@ static bool
 set_up_candidates(struct tt_measurer *m, char **error)
 {
   if (m->o.on == TT_ON_CUDA) {
-    tt_builder_limits(m->builder, DEVICE_BUILD_TIMEOUT, DEVICE_BUILD_CPU);
+    tt_limit_builds(m, DEVICE_BUILD_TIMEOUT, DEVICE_BUILD_CPU);
     return tt_builder_switch(m->builder, m->o.nvcc, m->o.nvflags, ".cu", error);
   }
-  tt_builder_limits(m->builder, BUILD_TIMEOUT, BUILD_CPU);
+  tt_limit_builds(m, BUILD_TIMEOUT, BUILD_CPU);
   return true;
 }
 
@@ -163,7 +170,7 @@ set_up(struct tt_measurer *m, struct tt_result *plain, char **error)
   m->builder = tt_builder_new(&o, error);
   if (!m->builder || !make_runner(m, error))
     return false;
-  tt_builder_limits(m->builder, PLAIN_TIMEOUT, 0);
+  tt_limit_builds(m, PLAIN_TIMEOUT, 0);
   if (!make_reference(m, plain, error))
     return false;
   return set_up_candidates(m, error);
@@ -186,6 +193,9 @@ tt_measurer_new(const struct tt_program *p, const struct tt_measure_options *o,
   m->o.nvflags = tt_arena_strdup(m->arena, o->nvflags ? o->nvflags : "");
   if (m->o.threads < 1)
     m->o.threads = 1;
+  if (!(m->o.patience > 0))
+    m->o.patience = 1;
+  m->o.timeout *= m->o.patience;
   m->o.jobs = o->jobs < 1 ? 1 : o->jobs > 256 ? 256 : o->jobs;
   m->flops = tt_program_flops(p);
   m->params =

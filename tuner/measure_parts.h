@@ -74,6 +74,8 @@ struct batch {
 /* Runs a batch to its end.  false: the toolchain failed, `error` of the batch
  * says how. */
 bool tt_measure_batch(struct batch *);
+/* What a build may take, times the measurer's patience. */
+void tt_limit_builds(struct tt_measurer *, double seconds, double cpu);
 /* Hands an error over to the program's arena; frees the text (NULL: there is
  * none); returns false. */
 bool tt_measure_error(struct tt_measurer *, char *text, const char **error);

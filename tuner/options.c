@@ -525,6 +525,8 @@ tt_options_defaults(struct tt_arena *arena, struct tt_options *o)
     o->time = o->trials == TT_NOT_GIVEN ? 60 : 0;
   if (o->min_gain == TT_NOT_GIVEN)
     o->min_gain = o->trials == TT_NOT_GIVEN ? 0.005 : 0;
+  if (o->patience == TT_NOT_GIVEN)
+    o->patience = 1;
   if (o->seed == TT_NOT_GIVEN)
     o->seed = 0;
   if (o->search == TT_NOT_GIVEN)

@@ -3,7 +3,8 @@
  * does; and the interpreter of PTX finds what is wrong with others.
  *
  * TT_RANDOM_COUNT sets the number of random pairs, TT_RANDOM_SEED where they
- * start, TT_POINTS that of points of each product.  Skipped where there is no nvcc.
+ * start, TT_POINTS that of points of each product.  Skipped where there is no
+ * nvcc.
  */
 #include "config.h"
 

@@ -2,8 +2,9 @@
  *
  * A phase may not begin before all threads have done what was written or read
  * since they last waited, if it reads or overwrites that.  What each thread
- * has for itself does not count, nor does memory that the kernel only reads or
- * only writes: no two threads write one element.  Of a ring of copies, those
+ * has for itself does not count, nor does memory that the kernel only reads, or
+ * only writes at places that do not meet: one place writes an element by one
+ * thread.  Of a ring of copies, those
  * that a loop's iterations use are told apart: slot (k + c) % n is c slots
  * from that of iteration k, and one nearer in the next one.
  *
@@ -170,6 +171,30 @@ blur(const struct places *p, const struct tt_var *var, struct state *st)
   }
 }
 
+/* May both write the same element? */
+static bool
+may_meet(const struct access *a, const struct access *b)
+{
+  for (int d = 0; d < a->n; d++) {
+    struct tt_interval x = tt_bounds(a->idx[d], NULL),
+                       y = tt_bounds(b->idx[d], NULL);
+    if (x.ok && y.ok && (x.hi < y.lo || y.hi < x.lo))
+      return false;
+  }
+  return true;
+}
+
+/* The tensor is only written: by one place, or by some that do not meet? */
+static bool
+is_written_once(const struct accesses *all, const struct tt_tensor *t)
+{
+  for (int i = 0; i < all->n; i++)
+    for (int j = 0; j < i && all->items[i].tensor == t; j++)
+      if (all->items[j].tensor == t && may_meet(&all->items[i], &all->items[j]))
+        return false;
+  return true;
+}
+
 static void
 collect(struct places *p, const struct tt_stmt *s)
 {
@@ -188,9 +213,11 @@ collect(struct places *p, const struct tt_stmt *s)
     c->read |= !a->store;
     c->written |= a->store;
   }
-  for (int i = 0; i < p->all.n; i++)
-    if (p->all.items[i].read && p->all.items[i].written)
-      p->all.items[n++] = p->all.items[i];
+  for (int i = 0; i < p->all.n; i++) {
+    const struct counted *c = &p->all.items[i];
+    if (c->written && (c->read || !is_written_once(&all, c->tensor)))
+      p->all.items[n++] = *c;
+  }
   p->all.n = n;
   for (int i = 0; i < n; i++)
     find_ring(p, &p->all.items[i], &all);

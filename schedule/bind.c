@@ -161,7 +161,7 @@ runs_innermost(const struct tt_loop *l)
 void
 tt_sink_vthreads(struct tt_stage_schedule *ss)
 {
-  int order[TT_MAX_LOOPS], n = 0, inner = ss->norder;
+  int order[TT_MAX_LOOPS], n = 0, inner = tt_tensor_position(ss);
   while (inner > 0 && (ss->loops[ss->order[inner - 1]].vthread ||
                        runs_innermost(&ss->loops[ss->order[inner - 1]])))
     inner--;

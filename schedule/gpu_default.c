@@ -163,8 +163,10 @@ shape_stage(struct tt_schedule *s, int stage, const struct tt_gpu_limits *g,
   enum tt_gpu_step step = TT_GPU_NONE;
   if (tiles == TT_GPU_TENSORS)
     step = tensor_stage(s, stage, g);
-  if (step == TT_GPU_NONE && tt_gpu_choose_tile(s, stage, g, &t))
+  if (step == TT_GPU_NONE && tt_gpu_choose_tile(s, stage, g, &t)) {
+    t.dot = tiles == TT_GPU_TENSORS ? tt_gpu_dot(s, stage, g, &t) : NULL;
     step = tt_gpu_tile(s, stage, &t);
+  }
   return step == TT_GPU_NONE ? tt_gpu_reduce(s, stage, g) : step;
 }
 

@@ -195,11 +195,8 @@ tt_gpu_tensor(struct tt_schedule *s, int stage, const struct tt_intrin *in,
 
 /* ---- which instructions -------------------------------------------------- */
 
-/* Does the language have instructions of several threads, and the device this
- * one?  Of one that comes with the tool it must be known; another one was
- * declared for it. */
-static bool
-has_instruction(const struct tt_gpu_limits *g, const struct tt_intrin *in)
+bool
+tt_gpu_has_intrin(const struct tt_gpu_limits *g, const struct tt_intrin *in)
 {
   if (g->vectors)
     return false;
@@ -234,9 +231,8 @@ lies_along(const struct tt_stage_schedule *ss)
   return true;
 }
 
-/* A copy of the schedule as it is, to try something in. */
-static struct tt_schedule *
-trial_of(struct tt_arena *arena, const struct tt_schedule *s)
+struct tt_schedule *
+tt_gpu_trial(struct tt_arena *arena, const struct tt_schedule *s)
 {
   struct tt_schedule *t = TT_NEW(arena, struct tt_schedule);
   *t = *s;
@@ -259,8 +255,8 @@ tt_gpu_tensor_intrins(struct tt_arena *arena, const struct tt_schedule *s,
   int n = 0;
   for (int i = 0; i < p->nintrins; i++) {
     const struct tt_intrin *in = p->intrins[i];
-    struct tt_schedule *trial = trial_of(arena, s);
-    if (!has_instruction(g, in) ||
+    struct tt_schedule *trial = tt_gpu_trial(arena, s);
+    if (!tt_gpu_has_intrin(g, in) ||
         tt_gpu_tensor(trial, stage, in, &least) != TT_GPU_DONE)
       continue;
     bool a = lies_along(&trial->stages[stage]);
@@ -314,7 +310,7 @@ tt_gpu_choose_warps(struct tt_arena *arena, const struct tt_schedule *s,
       double cost = tile_cost(ri * w.rows * w.row_warps,
                               ci * w.cols * w.col_warps, points, g);
       if ((least > 0 && cost >= least) || !tt_gpu_tensor_fits(in, &w, g) ||
-          tt_gpu_tensor(trial_of(arena, s), stage, in, &w) != TT_GPU_DONE)
+          tt_gpu_tensor(tt_gpu_trial(arena, s), stage, in, &w) != TT_GPU_DONE)
         continue;
       *out = w;
       least = cost;

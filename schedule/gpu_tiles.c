@@ -140,10 +140,10 @@ find_sides(const struct operands *o, struct sides *s)
 #define TILE(rows, cols, row_run, col_run, side, steps)                        \
   {                                                                            \
     rows, cols, row_run, col_run, side, side, steps, 1, {true, true},          \
-    {                                                                          \
-      .pad = steps == 8 ? LANES : 0, .swizzle = steps == 8 ? 0 : 8,            \
-      .stages = 2                                                              \
-    }                                                                          \
+        {.pad = steps == 8 ? LANES : 0,                                        \
+         .swizzle = steps == 8 ? 0 : 8,                                        \
+         .stages = 2},                                                         \
+        NULL                                                                   \
   }
 static const struct tt_gpu_tile tiles[] = {
     TILE(128, 128, 4, 4, SIDE, 8),
@@ -332,19 +332,20 @@ static bool
 stage_operands(struct tt_schedule *s, int stage, const struct operands *o,
                const struct sides *sides, const struct tt_gpu_tile *t,
                const struct side *row, const struct side *col, int outer,
-               int inner)
+               int inner, int dot)
 {
   for (int i = 0; i < o->n; i++) {
     const struct operand *x = &o->items[i];
     bool r = x->spatial & sides->rows, c = x->spatial & sides->cols;
     const struct side *side = r ? row : col;
-    int layout[] = {inner, side->vthread, side->thread, side->run};
+    int layout[] = {inner, side->vthread, side->thread, side->run, dot};
     if (r == c || !x->reduce || !t->shared[r ? 0 : 1])
       continue;
     struct tt_staging staging = t->staging;
-    if (!x->turned)
+    if (!x->turned || t->dot)
       staging.pad = staging.swizzle = 0;
-    if (!tt_cache_read(s, stage, x->tensor, outer, 4, layout, LANES,
+    if (!tt_cache_read(s, stage, x->tensor, outer, t->dot ? 5 : 4, layout,
+                       LANES,
                        tt_arena_printf(s->arena, "%s_s", x->tensor->name)) ||
         !tt_cache_staging(s, stage, &staging))
       return false;
@@ -352,11 +353,37 @@ stage_operands(struct tt_schedule *s, int stage, const struct operands *o,
   return true;
 }
 
+/* The reduction: outside of the copies, inside, and what an instruction does
+ * of that. */
+static bool
+split_steps(struct tt_schedule *s, int stage, int loop,
+            const struct sides *sides, const struct tt_gpu_tile *t, int *outer,
+            int *inner, int *dot)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  const char *stem = ss->loops[loop].name;
+  int64_t each = t->dot ? t->dot->reduce[0]->extent : 1;
+  int64_t steps =
+      t->steps * each < sides->steps ? t->steps * each : sides->steps;
+  *inner = tt_split(s, stage, loop, steps,
+                    tt_arena_printf(s->arena, "%s_i", stem), TT_TAIL_PEEL);
+  if (*inner < 0)
+    return false;
+  *outer = ss->loops[*inner].other;
+  if (!t->dot)
+    return true;
+  *dot = tt_split(s, stage, *inner, each,
+                  tt_arena_printf(s->arena, "%s_d", stem), TT_TAIL_PEEL);
+  if (*dot < 0)
+    return false;
+  *inner = ss->loops[*dot].other;
+  return true;
+}
+
 static bool
 tile_stage(struct tt_schedule *s, int stage, const struct operands *o,
            const struct sides *sides, const struct tt_gpu_tile *t)
 {
-  const struct tt_stage_schedule *ss = &s->stages[stage];
   struct group g[4] = {{0}};
   struct side row, col;
   if (!group_loops(s, stage, sides, g) ||
@@ -365,17 +392,14 @@ tile_stage(struct tt_schedule *s, int stage, const struct operands *o,
       !split_side(s, stage, g[2].loop, t->cols, t->col_threads, t->col_run,
                   &col))
     return false;
-  int64_t steps = t->steps < sides->steps ? t->steps : sides->steps;
-  int inner =
-      tt_split(s, stage, g[3].loop, steps,
-               tt_arena_printf(s->arena, "%s_i", ss->loops[g[3].loop].name),
-               TT_TAIL_PEEL);
-  if (inner < 0)
+  int outer, inner, dot = -1;
+  if (!split_steps(s, stage, g[3].loop, sides, t, &outer, &inner, &dot))
     return false;
-  int outer = ss->loops[inner].other;
-  int order[] = {row.loop,   col.loop,   outer, row.vthread, col.vthread,
-                 row.thread, col.thread, inner, row.run,     col.run};
-  if (!tt_reorder(s, stage, 10, order))
+  int order[] = {row.loop,    col.loop,   outer,      row.vthread,
+                 col.vthread, row.thread, col.thread, inner,
+                 row.run,     col.run,    dot};
+  if (!tt_reorder(s, stage, t->dot ? 11 : 10, order) ||
+      (t->dot && !tt_tensorize(s, stage, dot, t->dot)))
     return false;
   if ((g[0].n && !tt_bind(s, stage, g[0].loop, TT_BLOCK_Z)) ||
       !tt_bind(s, stage, row.loop, TT_BLOCK_Y) ||
@@ -385,9 +409,11 @@ tile_stage(struct tt_schedule *s, int stage, const struct operands *o,
       !tt_bind(s, stage, row.thread, TT_THREAD_Y) ||
       !tt_bind(s, stage, col.thread, TT_THREAD_X) ||
       !tt_cache_write(s, stage, col.loop) ||
-      !stage_operands(s, stage, o, sides, t, &row, &col, outer, inner))
+      !stage_operands(s, stage, o, sides, t, &row, &col, outer, inner, dot))
     return false;
-  return tt_unroll(s, stage, row.run) && tt_vectorize(s, stage, col.run, LANES);
+  return tt_unroll(s, stage, row.run) &&
+         (t->dot ? tt_unroll(s, stage, col.run)
+                 : tt_vectorize(s, stage, col.run, LANES));
 }
 
 /* ---- parts of the reduction ---------------------------------------------- */
@@ -445,4 +471,33 @@ tt_gpu_tile(struct tt_schedule *s, int stage, const struct tt_gpu_tile *tile)
                  tile_stage(s, stage, &o, &sides, tile)
              ? TT_GPU_DONE
              : TT_GPU_REFUSED;
+}
+
+/* (Where points stand over there are loops, no instructions.) */
+static bool
+leaves_tails(const struct tt_stage_schedule *ss)
+{
+  for (int i = 0; i < ss->nloops; i++)
+    if (ss->loops[i].node == TT_SPLIT_OUTER &&
+        ss->loops[ss->loops[i].parent].extent % ss->loops[i].factor)
+      return true;
+  return false;
+}
+
+const struct tt_intrin *
+tt_gpu_dot(const struct tt_schedule *s, int stage,
+           const struct tt_gpu_limits *g, const struct tt_gpu_tile *tile)
+{
+  const struct tt_program *p = s->program;
+  for (int i = 0; i < p->nintrins; i++) {
+    struct tt_schedule *trial = tt_gpu_trial(s->arena, s);
+    struct tt_gpu_tile t = *tile;
+    t.dot = p->intrins[i];
+    if (t.dot->threads == 1 && t.dot->nspatial == 0 && t.dot->nreduce == 1 &&
+        tt_gpu_has_intrin(g, t.dot) &&
+        tt_gpu_tile(trial, stage, &t) == TT_GPU_DONE &&
+        !leaves_tails(&trial->stages[stage]))
+      return t.dot;
+  }
+  return NULL;
 }

@@ -333,6 +333,10 @@ derive_grid(struct tt_gpu_rules *r, struct tt_gpu_rule *rule, int stage)
                tt_gpu_tile(trial, stage, &t) == TT_GPU_DONE;
   if (!rule->grid)
     return;
+  rule->dot = tt_gpu_dot(tt_schedule_new(r->arena, r->program, r->strict_fp),
+                         stage, &r->target.gpu, &t);
+  if (rule->dot)
+    rule->k_dot = add_choice(r, stage, "dot", 2, 1);
   enum tt_knob_kind factor = TT_KNOB_FACTOR;
   int rv = t.rows / (t.row_threads * t.row_run);
   int cv = t.cols / (t.col_threads * t.col_run);
@@ -369,10 +373,10 @@ derive_tensor(struct tt_gpu_rules *r, struct tt_gpu_rule *rule, int stage)
   static const char *const names[] = {"trows", "tcols", "rwarps", "cwarps",
                                       "tsteps"};
   static const int64_t sizes[] = {1, 2, 4};
-  const struct tt_schedule *s =
-      tt_schedule_new(r->arena, r->program, r->strict_fp);
+  struct tt_schedule *s = tt_schedule_new(r->arena, r->program, r->strict_fp);
   const struct tt_gpu_limits *g = &r->target.gpu;
   struct tt_gpu_warps w = {1, 1, 1, 1, 1}; /* by default */
+  tt_gpu_inline(s);                        /* as the schedules of the space */
   rule->nintrins = tt_gpu_tensor_intrins(r->arena, s, stage, g,
                                          TT_GPU_MAX_INTRINS, rule->intrin);
   if (!rule->nintrins)
@@ -398,7 +402,7 @@ derive(struct tt_gpu_rules *r, int stage, double share)
   rule->k_rvthreads = rule->k_cvthreads = rule->k_rrun = rule->k_crun = -1;
   rule->k_rthreads = rule->k_cthreads = rule->k_steps = -1;
   rule->k_splitk = rule->k_share[0] = rule->k_share[1] = -1;
-  rule->k_stages = rule->k_banks = rule->k_intrin = -1;
+  rule->k_stages = rule->k_banks = rule->k_intrin = rule->k_dot = -1;
   if (st->red == TT_RED_NONE || st->prepare || share < 0.01)
     return;
   if (!r->target.gpu.cpu)

@@ -19,6 +19,8 @@ struct tt_gpu_rule {
   /* rows and columns of a tile: virtual threads, threads, a run of each */
   int k_rvthreads, k_cvthreads, k_rrun, k_crun, k_rthreads, k_cthreads, k_steps;
   int k_splitk, k_share[2], k_stages, k_banks;
+  const struct tt_intrin *dot; /* that a thread can use */
+  int k_dot;
   int nintrins;
   const struct tt_intrin
       *intrin[TT_GPU_MAX_INTRINS]; /* that can do the inside */

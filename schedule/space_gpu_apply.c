@@ -255,7 +255,8 @@ apply_grid(const struct tt_gpu_rules *r, const int *config,
       .parts = (int)value_of(r, config, rule->k_splitk, 1),
       .shared = {value_of(r, config, rule->k_share[0], 1) != 0,
                  value_of(r, config, rule->k_share[1], 1) != 0},
-      .staging = tt_gpu_banks_of[value_of(r, config, rule->k_banks, 2)]};
+      .staging = tt_gpu_banks_of[value_of(r, config, rule->k_banks, 2)],
+      .dot = value_of(r, config, rule->k_dot, 0) ? rule->dot : NULL};
   t.staging.stages = (int)value_of(r, config, rule->k_stages, 2);
   t.rows = t.row_threads * t.row_run *
            (int)value_of(r, config, rule->k_rvthreads, 1);

@@ -80,6 +80,7 @@ struct tt_gpu_tile {
   bool shared[2]; /* those of rows, of columns */
   struct tt_staging staging; /* how; rows of those are padded and swizzled that
                                 lie across the reduction */
+  const struct tt_intrin *dot; /* does some steps at once; NULL: none */
 };
 /* Do a block's threads, registers and shared memory suffice? */
 bool tt_gpu_tile_fits(const struct tt_gpu_tile *, const struct tt_gpu_limits *);
@@ -95,7 +96,17 @@ bool tt_gpu_choose_tile(const struct tt_schedule *, int stage,
  * stands at `stage`, and the one that sums these behind it. */
 enum tt_gpu_step tt_gpu_tile(struct tt_schedule *, int stage,
                              const struct tt_gpu_tile *);
+/* The first intrin of the program that adds up products for one result, in one
+ * thread, and that tile of the stage can have on such a device; or NULL. */
+const struct tt_intrin *tt_gpu_dot(const struct tt_schedule *, int stage,
+                                   const struct tt_gpu_limits *,
+                                   const struct tt_gpu_tile *);
 /* ---- gpu_tensor.c ---- */
+/* Does the language have the instruction, and the device?  Of one that comes
+ * with the tool the device must be known; another one was declared for it. */
+bool tt_gpu_has_intrin(const struct tt_gpu_limits *, const struct tt_intrin *);
+/* A copy of the schedule as it is, to try something in. */
+struct tt_schedule *tt_gpu_trial(struct tt_arena *, const struct tt_schedule *);
 /* Groups of threads of a block along either side, results of an instruction
  * that each has, and steps of it that operands are shared for. */
 struct tt_gpu_warps {

@@ -274,6 +274,9 @@ static const struct {
     {"i8", "i32", "m,k", "k,n", 80, "wmma_s8_nn"},
     {"i8", "i32", "m,k", "n,k", 75, "wmma_s8_nt"},
     {"u8", "i32", "m,k", "n,k", 86, "mma_u8_nt"},
+    {"i8", "i32", "m,k", "n,k", 61, "dp4a"},
+    {"u8", "i32", "m,k", "k,n", 70, "dp4a_u8"},
+    {"i8", "i32", "m,k", "n,k", 60, NULL},
     {"f32", "f32", "m,k", "k,n", 90, NULL},
 };
 
@@ -289,53 +292,101 @@ dims(struct tt_arena *ar, const char *axes)
   return tt_arena_printf(ar, "%s,%s", size_of(axes[0]), size_of(axes[2]));
 }
 
-/* What nvcc makes of the schedule. */
-static void
-check_compiled(struct tt_arena *ar, const struct tt_schedule *s, int arch)
+static const char *
+text_of(struct tt_arena *ar, size_t i)
 {
-  struct tt_nest nest;
-  const char *error = NULL;
-  struct tt_values *v = tt_values_new();
-  const struct exec_case c = {.nest = &nest, .in = v, .want = v};
-  tt_values_random(v, s->program, 1);
-  assert_null(tt_interpret_program(s->program, v));
-  if (tt_schedule_lower(ar, s, &nest, &error))
-    error = exec_ptx(ar, tt_arena_printf(ar, "sm_%d", arch), 1, &c, NULL, NULL);
-  if (error)
-    fail_msg("sm_%d: %s", arch, error);
-  tt_values_free(v);
+  return tt_arena_printf(ar,
+                         "input A[%s], B[%s]: %s; output C[96,64]: %s;\n"
+                         "C[m,n] = sum[k](%s(A[%s]) * %s(B[%s]));\n",
+                         dims(ar, defaults[i].a), dims(ar, defaults[i].b),
+                         defaults[i].type, defaults[i].sum, defaults[i].sum,
+                         defaults[i].a, defaults[i].sum, defaults[i].b);
 }
 
+/* And what they have computes the same, compiled by nvcc, too. */
 static void
 architectures_have_theirs(void **state)
 {
   (void)state;
-  for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
-    struct tt_arena *ar = tt_arena_new();
-    const char *text =
-        tt_arena_printf(ar,
-                        "input A[%s], B[%s]: %s; output C[96,64]: %s;\n"
-                        "C[m,n] = sum[k](%s(A[%s]) * %s(B[%s]));\n",
-                        dims(ar, defaults[i].a), dims(ar, defaults[i].b),
-                        defaults[i].type, defaults[i].sum, defaults[i].sum,
-                        defaults[i].a, defaults[i].sum, defaults[i].b);
-    struct run r = compile_for(TT_BUILT_IN_CUDA, text);
+  enum { N = sizeof defaults / sizeof *defaults };
+  struct exec_case cases[N];
+  struct tt_nest nests[N];
+  struct run runs[N];
+  struct tt_arena *texts = tt_arena_new();
+  bool compiles = exec_ptx_can();
+  int failed = 0;
+  for (size_t i = 0; i < N; i++) {
+    const char *text = text_of(texts, i), *want = defaults[i].name;
+    const char *error = NULL;
+    runs[i] = compile_for(TT_BUILT_IN_CUDA, text);
+    struct tt_arena *ar = runs[i].arena;
+    const struct tt_program *p = runs[i].result.program;
     struct tt_gpu_limits g = a_gpu;
     g.arch = defaults[i].arch;
     const struct tt_schedule *s =
-        tt_gpu_schedule(ar, r.result.program, &g, false, TT_GPU_TENSORS);
+        tt_gpu_schedule(ar, p, &g, false, TT_GPU_TENSORS);
     const struct tt_intrin *in = s->stages[0].intrin;
-    const char *want = defaults[i].name;
     if (!in != !want || (in && strcmp(in->name, want) != 0))
       fail_msg("%s sm_%d: %s, not %s", text, g.arch, in ? in->name : "none",
                want ? want : "none");
-    if (g.arch >= 75 && exec_ptx_can())
-      check_compiled(ar, s, g.arch);
+    if (!tt_schedule_lower(ar, s, &nests[i], &error))
+      fail_msg("%s: %s", text, error);
+    struct tt_values *values = tt_values_new();
+    tt_values_random(values, p, i);
+    assert_null(tt_interpret_program(p, values));
+    cases[i] = (struct exec_case){
+        .nest = &nests[i], .in = values, .want = values, .gpu = true};
+    if (want && compiles)
+      error =
+          exec_ptx(ar, tt_arena_printf(ar, "sm_%d", g.arch < 75 ? 75 : g.arch),
+                   1, &cases[i], NULL, NULL);
+    if (error)
+      fail_msg("%s sm_%d: %s", text, g.arch, error);
     g.vectors = true; /* OpenCL */
-    s = tt_gpu_schedule(ar, r.result.program, &g, false, TT_GPU_TENSORS);
+    s = tt_gpu_schedule(ar, p, &g, false, TT_GPU_TENSORS);
     assert_null(s->stages[0].intrin);
+  }
+  const char *error = exec_c(texts, N, cases, 0, &failed);
+  if (error)
+    fail_msg("%s: %s", text_of(texts, (size_t)failed), error);
+  for (size_t i = 0; i < N; i++) {
+    tt_values_free(cases[i].want);
+    finish(&runs[i]);
+  }
+  tt_arena_free(texts);
+}
+
+/* So do spaces: what a search begins with. */
+static void
+spaces_have_theirs(void **state)
+{
+  (void)state;
+  static const char text[] = "input A[96,64], B[64,64]: i8;\n"
+                             "output C[96,64]: i32;\n"
+                             "C[m,n] = sum[k](i32(A[m,k]) * i32(B[n,k]));\n";
+  static const struct {
+    int arch;
+    const char *name, *knob;
+  } wanted[] = {
+      {80, "mma_s8_nt", "C.intrin"}, {61, "dp4a", "C.dot"}, {60, NULL, NULL}};
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+    struct run r = compile_for(TT_BUILT_IN_CUDA, text);
+    struct tt_target_model target = {.registers = 32, .gpu = a_gpu};
+    target.gpu.arch = wanted[i].arch;
+    struct tt_space *space =
+        tt_gpu_space_new(r.arena, r.result.program, &target, false);
+    int *config = TT_ARRAY(r.arena, int, (size_t)space->nknobs + 1);
+    tt_gpu_space_default(space, config);
+    struct tt_schedule *s = tt_gpu_space_schedule(r.arena, space, config);
+    assert_non_null(s);
+    const struct tt_intrin *in = s->stages[0].intrin;
+    assert_string_equal(in ? in->name : "none",
+                        wanted[i].name ? wanted[i].name : "none");
+    bool knob = false;
+    for (int k = 0; k < space->nknobs && wanted[i].knob; k++)
+      knob |= strcmp(space->knobs[k].name, wanted[i].knob) == 0;
+    assert_int_equal(knob, wanted[i].knob != NULL);
     finish(&r);
-    tt_arena_free(ar);
   }
 }
 
@@ -350,6 +401,7 @@ main(void)
       cmocka_unit_test(reach_is_named),
       cmocka_unit_test(each_is_right_compiled),
       cmocka_unit_test(architectures_have_theirs),
+      cmocka_unit_test(spaces_have_theirs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

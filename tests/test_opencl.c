@@ -346,6 +346,55 @@ warps_are_right(void **state)
   tt_arena_free(ar);
 }
 
+/* ---- instructions that come with the tool ------------------------------ */
+
+/* Four products of bytes at once, where the driver has them, by name. */
+static void
+instructions_are_right(void **state)
+{
+  (void)state;
+  static const char block[] =
+      "schedule {\n"
+      "  C.split(m, 16, mt);  C.split(mt, 2, mr);\n"
+      "  C.split(n, 32, nt);  C.split(nt, 4, nr);\n"
+      "  C.split(k, 16, ki);  C.split(ki, 4, kq);\n"
+      "  C.reorder(m, n, k, mt, nt, ki, mr, nr, kq);\n"
+      "  C.bind(m, \"block.y\");  C.bind(n, \"block.x\");\n"
+      "  C.bind(mt, \"thread.y\");  C.bind(nt, \"thread.x\");\n"
+      "  C.cache_write(n);\n"
+      "  C.cache_read(A, k, layout=\"ki mt mr kq\", vectorize=4);\n"
+      "  C.cache_read(B, k, layout=\"ki nt nr kq\", vectorize=4);\n"
+      "  C.unroll(mr);  C.unroll(nr);  C.tensorize(kq, %s);\n"
+      "}\n";
+  static const char *const names[][2] = {{"i8", "dp4a"}, {"u8", "dp4a_u8"}};
+  for (int i = 0; i < 2; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    const struct tt_frontend_options o = {.built_in = TT_BUILT_IN_OPENCL};
+    struct tt_diags *diags = tt_diags_new(ar);
+    const char *text =
+        tt_arena_printf(ar,
+                        "input A[32,48], B[64,48]: %s; output C[32,64]: i32;\n"
+                        "C[m,n] = sum[k](i32(A[m,k]) * i32(B[n,k]));\n",
+                        names[i][0]);
+    struct tt_program *p =
+        tt_compile_text(ar, diags, "t.te", text, strlen(text), &o, false)
+            .program;
+    text = tt_arena_printf(ar, block, names[i][1]);
+    const struct tt_sblock *b =
+        tt_parse_schedule(ar, diags, "t", text, strlen(text));
+    assert_non_null(p);
+    assert_non_null(b);
+    struct tt_schedule *s = tt_schedule_new(ar, p, false);
+    if (!tt_schedule_apply(s, b, NULL))
+      fail_msg("%s", s->error);
+    bool skipped;
+    const char *error = check(ar, s, p, 1, &skipped);
+    if (error || skipped)
+      fail_msg("%s: %s", names[i][1], error ? error : "skipped");
+    tt_arena_free(ar);
+  }
+}
+
 /* ---- random pairs ------------------------------------------------------ */
 
 static void
@@ -405,6 +454,7 @@ main(void)
       cmocka_unit_test(warps_are_right),
       cmocka_unit_test(examples_are_right),
       cmocka_unit_test(halves_are_right),
+      cmocka_unit_test(instructions_are_right),
       cmocka_unit_test(random_kernels_are_right),
   };
   setenv("POCL_KERNEL_CACHE", "0", 0); /* leaves nothing behind */

@@ -494,6 +494,7 @@ tt_gpu_dot(const struct tt_schedule *s, int stage,
     struct tt_gpu_tile t = *tile;
     t.dot = p->intrins[i];
     if (t.dot->threads == 1 && t.dot->nspatial == 0 && t.dot->nreduce == 1 &&
+        tt_intrin_arch(t.dot) > 0 && /* else it may be a CPU's */
         tt_gpu_has_intrin(g, t.dot) &&
         tt_gpu_tile(trial, stage, &t) == TT_GPU_DONE &&
         !leaves_tails(&trial->stages[stage]))

@@ -356,6 +356,26 @@ architectures_have_theirs(void **state)
   tt_arena_free(texts);
 }
 
+/* One that a CPU has stays out of default schedules. */
+static void
+those_of_cpus_are_left_out(void **state)
+{
+  (void)state;
+  static const char text[] = "input A[64,64], B[64,64]: i8;\n"
+                             "output C[64,64]: i32;\n"
+                             "intrin dot(c: i32, a[4]: i8, b[4]: i8) {\n"
+                             "  c += sum[k](i32(a[k]) * i32(b[k]));\n"
+                             "  guard \"__AVX512VNNI__\"; emit %{ $c; %} }\n"
+                             "C[m,n] = sum[k](i32(A[m,k]) * i32(B[n,k]));\n";
+  struct run r = compile_for(TT_BUILT_IN_NONE, text);
+  struct tt_gpu_limits g = a_gpu;
+  g.arch = 60;
+  const struct tt_schedule *s =
+      tt_gpu_schedule(r.arena, r.result.program, &g, false, TT_GPU_TENSORS);
+  assert_null(s->stages[0].intrin);
+  finish(&r);
+}
+
 /* So do spaces: what a search begins with. */
 static void
 spaces_have_theirs(void **state)
@@ -401,6 +421,7 @@ main(void)
       cmocka_unit_test(reach_is_named),
       cmocka_unit_test(each_is_right_compiled),
       cmocka_unit_test(architectures_have_theirs),
+      cmocka_unit_test(those_of_cpus_are_left_out),
       cmocka_unit_test(spaces_have_theirs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,7 @@
 #include "codegen/cprint.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -208,7 +209,40 @@ lane(const struct cprinter *c)
   return "0";
 }
 
-/* The text of "$word" or "$word.2"; *p is moved behind it. */
+static const char *expand(const struct use *u, const char *text, size_t n);
+
+/* "(row, column)": where that element of an operand is; *p is moved behind it.
+ */
+static const char *
+element(const struct use *u, int at, const char **p)
+{
+  struct cprinter *c = u->c;
+  const struct tt_operand_of *o =
+      &u->s->intrin
+           ->operands[u->s->op == TT_INTRIN_EMIT ? at : u->s->intrin->result];
+  const struct tt_expr *values[TT_MAX_DIMS];
+  const struct tt_var *vars[TT_MAX_DIMS];
+  struct tt_text args[TT_MAX_DIMS];
+  int n = tt_text_arguments(*p, TT_MAX_DIMS, args, p);
+  for (int d = 0; d < n; d++) {
+    struct tt_var *v = TT_NEW(c->arena, struct tt_var);
+    const char *text = expand(u, args[d].at, args[d].n);
+    vars[d] = u->s->vars[o->index[d]];
+    values[d] = tt_idx(c->arena, strtoll(text, NULL, 10));
+    if (text[strspn(text, "0123456789")] == '\0')
+      continue;
+    *v = (struct tt_var){
+        .name = "at", .extent = o->tensor->dims[d], .id = INT_MAX - d};
+    tt_names_alias(c->names, v, tt_arena_printf(c->arena, "(%s)", text));
+    values[d] = tt_var_ref(c->arena, v);
+  }
+  const struct tt_expr *e = tt_simplify(
+      c->arena, tt_expr_subst(c->arena, u->s->idx[at], n, vars, values), NULL);
+  return tt_arena_printf(c->arena, "(&%s)",
+                         tt_c_access(c, e->tensor, e->nargs, e->args, false));
+}
+
+/* The text of "$word", "$word.2" or "$word(1, 2)"; *p is moved behind it. */
 static const char *
 replace(const struct use *u, const char **p)
 {
@@ -232,8 +266,25 @@ replace(const struct use *u, const char **p)
                            known && d < TT_MAX_DIMS ? (long long)strides[d]
                                                     : 0LL);
   }
+  if (word[n] == '(')
+    return element(u, at, p);
   bool memory = n == 2 && strncmp(word, "in", n) == 0;
   return u->reg[at] && !memory ? u->reg[at] : place(c, u->s, at);
+}
+
+/* The text with its words replaced. */
+static const char *
+expand(const struct use *u, const char *text, size_t n)
+{
+  struct tt_sb sb = {0};
+  for (const char *p = text; p < text + n;)
+    if (*p == '$' && p++)
+      tt_sb_add(&sb, replace(u, &p));
+    else
+      tt_sb_putc(&sb, *p++);
+  const char *r = tt_arena_strdup(u->c->arena, tt_sb_str(&sb));
+  tt_sb_free(&sb);
+  return r;
 }
 
 /* Columns before the first word of a line. */

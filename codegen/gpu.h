@@ -14,6 +14,7 @@
 
 enum {
   TT_GPU_DIMS = 3,
+  TT_GPU_LINE = 16,          /* bytes that a thread moves at once */
   TT_GPU_THREADS = 256,      /* of a block where a schedule says nothing */
   TT_GPU_SHARED = 48 << 10,  /* bytes that a block may share everywhere */
   TT_GPU_DYNAMIC = 227 << 10 /* that it may ask CUDA for on some devices */
@@ -74,7 +75,8 @@ const struct tt_stmt *tt_gpu_copy_ahead(struct pass *, const struct tt_stmt *);
 
 /* ---- gpubank.c ---- */
 
-/* After the passes: shared copies with their rows padded and swizzled. */
+/* After the passes: shared copies with their rows padded and swizzled.  Sets
+ * the pass's error where an instruction cannot read them so. */
 const struct tt_stmt *tt_gpu_banks(struct pass *, const struct tt_stmt *);
 
 /* ---- gpubar.c ---- */

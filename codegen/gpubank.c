@@ -6,8 +6,13 @@
  * neither written nor read.
  *
  * A row is swizzled by exchanging its groups of elements: group q of row r is
- * stored as group q ^ (r / lanes % patterns).  With as many groups as a power
+ * stored as group q ^ (r / alike % patterns).  With as many groups as a power
  * of two and at most as many patterns, that is a permutation of the groups.
+ *
+ * A row is what lies at one index of the first dimension; where instructions
+ * read the copy, what lies at one index of all dimensions up to the one that
+ * their rows run along.  They find the same chunk of rows below each other at
+ * once: as many rows are alike as all banks have room for.
  */
 #include "config.h"
 
@@ -16,15 +21,17 @@
 
 #include <stdlib.h>
 
-enum { LINE_BYTES = 16 };
+enum { ALL_BANKS = 128 }; /* bytes */
 
 typedef const struct tt_stmt *stmt;
 
 struct banks {
   struct pass *pass;
   const struct tt_tensor *old, *new;
-  int lead;         /* dimensions outside of the rows */
+  int lead;         /* dimensions outside of the rows, less one */
   int64_t patterns; /* 1: no swizzle */
+  int64_t alike;    /* neighbouring rows of one pattern */
+  bool intrins;     /* read it */
 };
 
 static int64_t
@@ -73,14 +80,15 @@ power_of_two(int64_t n)
 
 /* How many patterns the rows of a tensor can have. */
 static int64_t
-patterns_of(const struct tt_tensor *t, int lead)
+patterns_of(const struct banks *b)
 {
+  const struct tt_tensor *t = b->old;
   const struct tt_staging *s = &t->staging;
-  int64_t row = row_length(t, lead);
+  int64_t row = row_length(t, b->lead);
   if (!s->swizzle || row != power_of_two(row) || row < 2 * s->swizzle)
     return 1;
   int64_t groups = row / s->swizzle;
-  int64_t wanted = power_of_two((t->dims[lead] + s->lanes - 1) / s->lanes);
+  int64_t wanted = power_of_two((t->dims[b->lead] + b->alike - 1) / b->alike);
   return wanted < groups ? wanted : groups;
 }
 
@@ -136,7 +144,7 @@ place(const struct banks *b, int n, const struct tt_expr *const *idx,
   if (b->patterns > 1) {
     const struct tt_staging *s = &b->old->staging;
     const struct tt_expr *which =
-        tt_imod(ar, tt_idiv(ar, idx[b->lead], s->lanes), b->patterns);
+        tt_imod(ar, tt_idiv(ar, idx[b->lead], b->alike), b->patterns);
     which = tt_simplify(ar, tt_imul(ar, which, s->swizzle), NULL);
     if (!tt_is_int(which, 0))
       at = swizzled(b, at, which);
@@ -175,11 +183,60 @@ place_stores(void *ctx, stmt s)
   return s->comment ? tt_comment(b->pass->arena, s->comment, r) : r;
 }
 
-static void
-find_intrin(void *ctx, stmt s)
+/* ---- what instructions read --------------------------------------------- */
+
+/* The dimensions that an index is in, a bit each. */
+static unsigned
+dims_of(const struct tt_expr *load, const struct tt_var *v)
 {
-  *(bool *)ctx |= s->kind == TT_INTRIN;
+  unsigned dims = 0;
+  for (int d = 0; d < load->nargs; d++)
+    if (tt_expr_uses_var(load->args[d], v))
+      dims |= 1u << d;
+  return dims;
 }
+
+/* Operands that are rows: the last of their dimensions is inside, the one
+ * before it outside. */
+static void
+find_rows(void *ctx, stmt s)
+{
+  struct banks *b = ctx;
+  if (s->kind != TT_INTRIN || s->op != TT_INTRIN_EMIT)
+    return;
+  for (int i = 0; i < s->nidx; i++) {
+    const struct tt_operand_of *o = &s->intrin->operands[i];
+    int n = o->tensor->ndim;
+    if (s->idx[i]->tensor != b->old)
+      continue;
+    b->intrins = true;
+    if (n < 2)
+      continue;
+    unsigned row = dims_of(s->idx[i], s->vars[o->index[n - 2]]);
+    unsigned column = dims_of(s->idx[i], s->vars[o->index[n - 1]]);
+    if (row && column && (row & (row - 1)) == 0 && column > row &&
+        (column & row) == 0)
+      b->lead = __builtin_ctz(row);
+  }
+}
+
+/* Are padded rows what the instructions ask for? */
+static bool
+suits_intrins(struct banks *b, stmt alloc)
+{
+  struct tt_arena *ar = b->pass->arena;
+  struct banks padded = *b;
+  padded.patterns = 1;
+  stmt body = tt_stmt_map_exprs(ar, alloc->body, place_loads, &padded);
+  const char *error = tt_check_instructions(ar, body, b->new, TT_GPU_LINE);
+  if (error)
+    b->pass->error = tt_arena_printf(
+        ar, "%s cannot be padded so in a GPU's shared memory: %s", b->old->name,
+        error);
+  return !error;
+}
+
+/* ---- tensors ------------------------------------------------------------- */
 
 /* false: it stays as it is. */
 static bool
@@ -191,17 +248,18 @@ choose(struct banks *b, stmt alloc)
   if (t->scope != TT_SHARED || t->ndim < b->lead + 2 ||
       (!t->staging.pad && !t->staging.swizzle))
     return false;
-  bool intrins = false; /* their operands lie as they were proven to */
-  tt_walk(alloc->body, find_intrin, &intrins);
-  if (intrins)
-    return false;
+  tt_walk(alloc->body, find_rows, b);
+  int64_t row = row_length(t, b->lead), pad = t->staging.pad;
+  int64_t bytes = row * tt_dtype_bytes(t->dtype);
+  b->alike = !b->intrins         ? t->staging.lanes
+             : bytes > ALL_BANKS ? 1
+                                 : ALL_BANKS / bytes;
   tt_collect_accesses(alloc->body, &all);
-  b->patterns = patterns_of(t, b->lead);
+  b->patterns = patterns_of(b);
   for (int i = 0; i < all.n; i++)
     if (all.items[i].tensor == t && !keeps_whole(b, &all.items[i]))
       b->patterns = 1;
-  int64_t row = row_length(t, b->lead), pad = t->staging.pad;
-  int64_t line = LINE_BYTES / tt_dtype_bytes(t->dtype);
+  int64_t line = TT_GPU_LINE / tt_dtype_bytes(t->dtype);
   free(all.items);
   if (row % line == 0) /* rows begin where vectors can be moved */
     pad = (pad + line - 1) / line * line;
@@ -211,7 +269,7 @@ choose(struct banks *b, stmt alloc)
   new->ndim = b->lead + 2;
   new->dims[b->lead + 1] = row + pad;
   b->new = new;
-  return true;
+  return !b->intrins || !pad || suits_intrins(b, alloc);
 }
 
 static stmt

@@ -36,7 +36,7 @@ tt_gpu_make(struct pass *p, const struct tt_stmt *s, struct gpu_nest *out)
   for (int i = 0; i < out->n && !p->error; i++) {
     const struct tt_stmt *body = tt_pass_all(p, out->kernels[i].body);
     out->kernels[i].body = p->error ? body : tt_gpu_banks(p, body);
-    if (out->kernels[i].body != body)
+    if (out->kernels[i].body != body && !p->error)
       p->error = tt_verify_stmt(p->arena, out->kernels[i].body, true);
     int64_t shared = tt_gpu_shared(out->kernels[i].body);
     if (!p->error && shared > p->options->shared_bytes)

@@ -112,9 +112,11 @@ is_tile(const struct loop *l, const struct tt_tensor *t,
         const struct accesses *body)
 {
   int copies = 0;
-  bool allocs = false;
-  /* (What an intrin asks for of its operands was proven of a plain copy.) */
-  tt_walk(l->s, find_intrin, &allocs);
+  bool allocs = false, intrins = false;
+  /* (Rows of an instruction's operands begin where they are aligned.) */
+  tt_walk(l->s, find_intrin, &intrins);
+  if (intrins && tt_tensor_size(t) * tt_dtype_bytes(t->dtype) % TT_GPU_LINE)
+    return false;
   for (int i = 0; i < l->nitems; i++) {
     if (!writes(l->item[i], t))
       continue;

@@ -169,6 +169,7 @@ tt_vec_independent(struct tt_arena *arena, const struct tt_stmt *loop)
 struct width {
   const struct tt_var *var;
   int bytes;
+  bool moves; /* vectors move values, and compute none */
 };
 
 static bool
@@ -180,9 +181,10 @@ is_compare(const struct tt_expr *e)
 
 /* Bytes of a value: 16-bit floats are computed as f32. */
 static int
-value_bytes(enum tt_dtype t)
+value_bytes(const struct width *w, enum tt_dtype t)
 {
-  return tt_dtype_is_float(t) && tt_dtype_bytes(t) < 4 ? 4 : tt_dtype_bytes(t);
+  bool half = tt_dtype_is_float(t) && tt_dtype_bytes(t) < 4;
+  return half && !w->moves ? 4 : tt_dtype_bytes(t);
 }
 
 /* The widest type among the operations that depend on the variable.  Indices
@@ -193,7 +195,7 @@ widest(struct width *w, const struct tt_expr *e)
 {
   if (!e || !tt_expr_uses_var(e, w->var))
     return;
-  int bytes = value_bytes(e->type.dtype);
+  int bytes = value_bytes(w, e->type.dtype);
   if (e->kind == TT_CAST && e->a->type.dtype == TT_I64 &&
       tt_bounds(e->a, NULL).ok && e->a->kind != TT_LOAD) {
     /* an index as a value */
@@ -217,7 +219,7 @@ widest_stmt(void *ctx, const struct tt_stmt *s)
   if (s->kind != TT_STORE)
     return;
   widest(w, s->value);
-  int bytes = value_bytes(s->tensor->dtype);
+  int bytes = value_bytes(w, s->tensor->dtype);
   if (bytes > w->bytes)
     w->bytes = bytes;
 }
@@ -225,7 +227,7 @@ widest_stmt(void *ctx, const struct tt_stmt *s)
 struct vec_lanes {
   struct tt_arena *arena;
   int bytes, most; /* of a vector; lanes */
-  bool masks;
+  bool masks, moves;
   int n, cap;
   struct entry {
     const struct tt_stmt *loop;
@@ -307,7 +309,7 @@ add_loop(void *ctx, const struct tt_stmt *s)
   struct vec_lanes *v = ctx;
   if (s->kind != TT_FOR || s->for_kind != TT_VECTOR)
     return;
-  struct width w = {s->var, 1};
+  struct width w = {s->var, 1, v->moves};
   tt_walk(s->body, widest_stmt, &w);
   int fit = v->bytes / w.bytes < v->most ? v->bytes / w.bytes : v->most;
   struct entry e = {s, power_of_two(s->lanes < fit ? s->lanes : fit),
@@ -383,6 +385,7 @@ tt_vec_lanes(struct tt_arena *arena, const struct tt_stmt *s,
   v->bytes = options->vector_bytes;
   v->most = options->gpu ? MOST_LANES_OF_GPU : INT32_MAX;
   v->masks = v->bytes >= 32 && !options->gpu;
+  v->moves = options->moves;
   tt_walk(s, add_loop, v);
   if (v->locals.n > 0)
     agree(v);

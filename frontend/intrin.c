@@ -71,6 +71,33 @@ check_attrs(struct tt_sema *s, const struct tt_operand *o,
   }
 }
 
+/* The operand that a word of a clause's text is: $in and $out, too. */
+static const struct tt_operand *
+operand_of_word(const struct tt_item *intrin, const struct tt_item *clause,
+                const char *word)
+{
+  const char *name = strcmp(word, "in") == 0 ? clause->id.name : word;
+  for (int i = 0; i < intrin->nbody && strcmp(word, "out") == 0; i++)
+    if (intrin->body[i]->kind != TT_ITEM_CLAUSE)
+      name = intrin->body[i]->id.name;
+  for (int i = 0; i < intrin->noperands; i++)
+    if (strcmp(name, intrin->operands[i].shape.id.name) == 0)
+      return &intrin->operands[i];
+  return NULL;
+}
+
+/* "$name(row, column)": as many as the operand has dimensions. */
+static bool
+names_place(const struct tt_operand *o, const char *bracket)
+{
+  struct tt_text args[TT_MAX_DIMS];
+  int n = tt_text_arguments(bracket, TT_MAX_DIMS, args, &bracket);
+  bool ok = o && n == o->shape.ndims && n > 0;
+  for (int i = 0; i < n && i < TT_MAX_DIMS; i++)
+    ok = ok && args[i].n > 0;
+  return ok;
+}
+
 /* "$name" in C text must be an operand, $out, $in or $lane. */
 static void
 check_c_text(struct tt_sema *s, const struct tt_item *intrin,
@@ -87,11 +114,15 @@ check_c_text(struct tt_sema *s, const struct tt_item *intrin,
                  strcmp(name, "lane") == 0;
     for (int i = 0; i < intrin->noperands; i++)
       known = known || strcmp(name, intrin->operands[i].shape.id.name) == 0;
-    if (!known)
-      bad_intrin(
-          s, (struct tt_span){clause->text_span.src, at - 1, at + (uint32_t)n},
-          "'$%s' is no operand", name);
+    struct tt_span span = {clause->text_span.src, at - 1, at + (uint32_t)n};
     p += n;
+    if (!known)
+      bad_intrin(s, span, "'$%s' is no operand", name);
+    else if (*p == '(' &&
+             !names_place(operand_of_word(intrin, clause, name), p))
+      bad_intrin(s, span,
+                 "'$%s(...)' names a place in each of the operand's dimensions",
+                 name);
   }
 }
 

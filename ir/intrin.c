@@ -8,6 +8,7 @@
 
 #include "ir/passes.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,6 +132,56 @@ tt_intrin_arch(const struct tt_intrin *in)
   return strncmp(p, ">=", 2) == 0 ? atoi(p + 2) : 0;
 }
 
+/* ---- C text ------------------------------------------------------------ */
+
+int
+tt_text_arguments(const char *text, int max, struct tt_text *args,
+                  const char **end)
+{
+  int depth = 0, n = 0;
+  const char *p = text, *from = text + 1;
+  for (; *p; p++) {
+    depth += *p == '(' ? 1 : *p == ')' ? -1 : 0;
+    if (depth && (depth > 1 || *p != ','))
+      continue;
+    const char *to = p;
+    while (from < to && isspace((unsigned char)*from))
+      from++;
+    while (to > from && isspace((unsigned char)to[-1]))
+      to--;
+    if (n < max)
+      args[n] = (struct tt_text){from, (size_t)(to - from)};
+    n++;
+    from = p + 1;
+    if (!depth)
+      break;
+  }
+  *end = *p ? p + 1 : p;
+  return *p ? n : -1;
+}
+
+/* Is "$name" always followed by a bracket? */
+static bool
+by_place(const char *text, const char *name)
+{
+  size_t n = strlen(name);
+  for (const char *p = text; p && (p = strchr(p, '$')) != NULL;) {
+    p++;
+    bool whole = strncmp(p, name, n) == 0 &&
+                 !(isalnum((unsigned char)p[n]) || p[n] == '_');
+    if (whole && p[n] != '(')
+      return false;
+  }
+  return true;
+}
+
+bool
+tt_operand_by_place(const struct tt_intrin *in, int operand)
+{
+  const struct tt_operand_of *o = &in->operands[operand];
+  return o->reg ? by_place(o->load, "in") : by_place(in->emit, o->tensor->name);
+}
+
 /* ---- operands of a statement ------------------------------------------- */
 
 /* The declared operand that operand number `i` of the statement is, or is
@@ -194,7 +245,8 @@ tt_operand_strides(struct tt_arena *ar, const struct tt_stmt *s, int operand,
 
 struct checking {
   struct tt_arena *arena;
-  int64_t aligned; /* bytes that all memory is aligned to */
+  const struct tt_tensor *tensor; /* the only one that matters, or NULL */
+  int64_t aligned;                /* bytes that all memory is aligned to */
   const char *error;
 };
 
@@ -261,6 +313,28 @@ check_alignment(struct checking *c, const struct tt_stmt *s, int operand,
   return true;
 }
 
+/* Groups of a row's elements change places: the text asks for each place, and
+ * what it finds there lies together as far as it is aligned. */
+static bool
+check_swizzle(struct checking *c, const struct tt_stmt *s, int operand)
+{
+  const struct tt_operand_of *o = declared(s, operand);
+  const struct tt_tensor *t = s->idx[operand]->tensor;
+  int64_t group = (int64_t)t->staging.swizzle * tt_dtype_bytes(t->dtype);
+  if (!t->staging.swizzle || o->tensor->ndim == 0)
+    return true;
+  if (!tt_operand_by_place(s->intrin, (int)(o - s->intrin->operands)))
+    return !refuse(c, s, operand,
+                   "%s, in %s, is swizzled, and its text takes its rows as "
+                   "they lie: $in(row, column) asks where each is",
+                   0, 0);
+  return group % (o->aligned > 0 ? o->aligned : 1) == 0 ||
+         !refuse(c, s, operand,
+                 "%s, in %s, is swizzled by groups of %lld bytes, and read by "
+                 "%lld",
+                 group, o->aligned);
+}
+
 static bool
 check_operand(struct checking *c, const struct tt_stmt *s, int operand)
 {
@@ -275,6 +349,8 @@ check_operand(struct checking *c, const struct tt_stmt *s, int operand)
   if (o->shared && t->role != TT_LOCAL)
     return !refuse(c, s, operand, "%s, %s, must be in shared memory: cache it",
                    0, 0);
+  if (!check_swizzle(c, s, operand))
+    return false;
   return check_strides(c, s, operand, strides) &&
          (o->aligned <= 1 || check_alignment(c, s, operand, strides));
 }
@@ -289,14 +365,15 @@ check(struct checking *c, const struct tt_stmt *s)
   if (s->other)
     check(c, s->other);
   for (int i = 0; i < s->nidx && s->kind == TT_INTRIN && !c->error; i++)
-    check_operand(c, s, i);
+    if (!c->tensor || s->idx[i]->tensor == c->tensor)
+      check_operand(c, s, i);
 }
 
 const char *
 tt_check_instructions(struct tt_arena *arena, const struct tt_stmt *s,
-                      int64_t aligned)
+                      const struct tt_tensor *tensor, int64_t aligned)
 {
-  struct checking c = {arena, aligned, NULL};
+  struct checking c = {arena, tensor, aligned, NULL};
   check(&c, s);
   return c.error;
 }

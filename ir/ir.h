@@ -275,6 +275,19 @@ struct tt_intrin {
   bool built_in;                   /* it comes with the tool */
 };
 
+/* C text of the form "(a, b)" at `text`: where its arguments are, at most `max`
+ * of them.  Returns how many there are, or -1: no bracket closes it; *end is
+ * behind it. */
+struct tt_text {
+  const char *at;
+  size_t n;
+};
+int tt_text_arguments(const char *text, int max, struct tt_text *args,
+                      const char **end);
+/* Does the C text say of an operand in memory by "$name(row, column)" alone
+ * where its elements are? */
+bool tt_operand_by_place(const struct tt_intrin *, int operand);
+
 /* Does `value` say what the intrin does?  `accept` is asked of every operand
  * and the expression in its place, a load or a select around one; what it
  * accepted is in `found`, by operand. */
@@ -449,9 +462,11 @@ const struct tt_expr *tt_operand_base(struct tt_arena *, const struct tt_stmt *,
 /* false: they are no constants. */
 bool tt_operand_strides(struct tt_arena *, const struct tt_stmt *, int operand,
                         int64_t *strides);
-/* Are all TT_INTRIN statements what their intrins ask for, in memory that is
- * aligned to so many bytes?  NULL, or what is not. */
+/* Are all TT_INTRIN statements what their intrins ask for, of `tensor` or, if
+ * it is NULL, of all that they use, in memory that is aligned to so many bytes?
+ * NULL, or what is not. */
 const char *tt_check_instructions(struct tt_arena *, const struct tt_stmt *,
+                                  const struct tt_tensor *tensor,
                                   int64_t aligned);
 const struct tt_stmt *tt_if(struct tt_arena *, const struct tt_expr *cond,
                             const struct tt_stmt *body,

@@ -327,9 +327,9 @@ tt_schedule_lower(struct tt_arena *ar, const struct tt_schedule *s,
           tt_arena_dup(ar, l.temps.items, (size_t)l.temps.n * sizeof(void *))};
   int64_t aligned = s->nbound ? GPU_ALIGNED : 1;
   if (!lw.error)
-    lw.error = tt_check_instructions(ar, out->body, aligned);
+    lw.error = tt_check_instructions(ar, out->body, NULL, aligned);
   if (!lw.error && out->prepare)
-    lw.error = tt_check_instructions(ar, out->prepare, aligned);
+    lw.error = tt_check_instructions(ar, out->prepare, NULL, aligned);
   free(l.prepare.items);
   free(l.body.items);
   free(l.prepared.items);

@@ -13,6 +13,8 @@ enum {
   BANKS = 32,
   WORD = 4,
   LINE = 16,
+  ROWS = 8,
+  EVERYONE = 1 << 16, /* no thread */
   MAX_VARS = 4096,
   MAX_TENSORS = 64
 };
@@ -273,34 +275,6 @@ read_loads(struct trace *t, const struct tt_expr *e)
     access_of(t, e->tensor, e->nargs, e->args, false, false);
 }
 
-/* ---- statements ---------------------------------------------------------- */
-
-static void
-wait(struct trace *t, const struct gpu_barrier *b)
-{
-  for (int i = 0; i < t->nmemory; i++)
-    for (int64_t k = 0; k < tt_tensor_size(t->memory[i].tensor); k++) {
-      struct element *e = &t->memory[i].items[k];
-      e->writer = e->reader = -1;
-      e->several = false;
-      if (b->groups < TT_GPU_NO_GROUPS && e->group <= t->groups - b->groups)
-        e->group = 0;
-    }
-}
-
-static bool
-is_asynchronous(const struct tt_stmt *s)
-{
-  return s->tensor->staging.async && s->value->kind == TT_LOAD &&
-         s->value->tensor->role != TT_LOCAL;
-}
-
-static void
-find_async(void *ctx, const struct tt_stmt *s)
-{
-  *(bool *)ctx |= s->kind == TT_STORE && s->tensor->staging.async;
-}
-
 /* Steps of some threads of the warp: each bank gives one word at a time. */
 static int64_t
 steps_of(const struct step *s, int from, int to)
@@ -321,6 +295,98 @@ steps_of(const struct step *s, int from, int to)
     most = n > most ? n : most;
   }
   return most;
+}
+
+/* ---- statements ---------------------------------------------------------- */
+
+static void
+wait(struct trace *t, const struct gpu_barrier *b)
+{
+  for (int i = 0; i < t->nmemory; i++)
+    for (int64_t k = 0; k < tt_tensor_size(t->memory[i].tensor); k++) {
+      struct element *e = &t->memory[i].items[k];
+      e->writer = e->reader = -1;
+      e->several = false;
+      if (b->groups < TT_GPU_NO_GROUPS && e->group <= t->groups - b->groups)
+        e->group = 0;
+    }
+}
+
+/* Every thread that executes an instruction may read all of its operands. */
+static void
+read_operand(struct trace *t, const struct tt_stmt *s, int operand,
+             const struct tt_expr *place, int d)
+{
+  const struct tt_operand_of *o = &s->intrin->operands[operand];
+  const struct tt_tensor *x = s->idx[operand]->tensor;
+  if (d == o->tensor->ndim) {
+    struct element *e = &elements_of(t, x)[eval(t, place)];
+    if (e->writer >= 0)
+      e->writer = EVERYONE;
+    touch(t, x, eval(t, place), false, false);
+    e->several = true;
+    return;
+  }
+  const struct tt_var *v = s->vars[o->index[d]];
+  for (int64_t i = 0; i < v->extent; i++) {
+    t->value[v->id % MAX_VARS] = i;
+    read_operand(t, s, operand, place, d + 1);
+  }
+}
+
+/* Tensor cores take operands from shared memory by matrices of ROWS rows of 16
+ * bytes, all of one at once: so many threads have the address of a row each. */
+static void
+note_matrices(struct trace *t, const struct tt_stmt *s, int operand,
+              const struct tt_expr *place)
+{
+  const struct tt_operand_of *o = &s->intrin->operands[operand];
+  const struct tt_tensor *x = s->idx[operand]->tensor;
+  int bytes = tt_dtype_bytes(x->dtype), chunk = LINE / bytes;
+  if (o->tensor->ndim != 2 || strcmp(t->name, x->name) != 0)
+    return;
+  const struct tt_var *row = s->vars[o->index[0]], *col = s->vars[o->index[1]];
+  for (int64_t j = 0; j < col->extent; j += chunk)
+    for (int64_t i = 0; i < row->extent; i += ROWS) {
+      struct step step = {.words = LINE / WORD};
+      t->value[col->id % MAX_VARS] = j;
+      for (int k = 0; k < ROWS; k++) {
+        t->value[row->id % MAX_VARS] = i + k;
+        step.word[k] = eval(t, place) * bytes / WORD;
+      }
+      t->sum.taken += steps_of(&step, 0, ROWS);
+      t->sum.least++;
+    }
+}
+
+static void
+run_instruction(struct trace *t, const struct tt_stmt *s)
+{
+  for (int i = 0; i < s->nidx && s->op == TT_INTRIN_EMIT; i++) {
+    const struct tt_expr *e = s->idx[i];
+    if (i == s->intrin->result || e->tensor->scope != TT_SHARED ||
+        thread_of(t) % s->intrin->threads)
+      continue;
+    const struct tt_expr *place =
+        tt_access_base(t->arena, e->tensor, e->nargs, e->args);
+    if (!t->name)
+      read_operand(t, s, i, place, 0);
+    else if (thread_of(t) == 0)
+      note_matrices(t, s, i, place);
+  }
+}
+
+static bool
+is_asynchronous(const struct tt_stmt *s)
+{
+  return s->tensor->staging.async && s->value->kind == TT_LOAD &&
+         s->value->tensor->role != TT_LOCAL;
+}
+
+static void
+find_async(void *ctx, const struct tt_stmt *s)
+{
+  *(bool *)ctx |= s->kind == TT_STORE && s->tensor->staging.async;
 }
 
 /* A warp's vectors are moved as many threads at a time as fill the banks. */
@@ -409,7 +475,7 @@ run(struct trace *t, const struct tt_stmt *s, bool phase)
     run(t, s->body, phase);
     break;
   case TT_INTRIN:
-    t->error = "an instruction that the trace does not know";
+    run_instruction(t, s);
     break;
   case TT_PREFETCH:
     break;

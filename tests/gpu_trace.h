@@ -17,7 +17,8 @@ const char *gpu_races(struct tt_arena *, const struct gpu_kernel *,
 struct gpu_steps {
   int64_t least, taken;
 };
-/* Of all accesses of the tensors called `name`. */
+/* Of all accesses of the tensors called `name`; instructions read matrices of
+ * eight rows of 16 bytes. */
 struct gpu_steps gpu_bank_steps(struct tt_arena *, const struct gpu_kernel *,
                                 const char *name);
 

@@ -269,6 +269,7 @@ tests_test_gpu_roads_LDADD = tests/libexec.a tests/librandom.a \
 check_PROGRAMS += tests/test_staging
 TESTS += tests/test_staging
 tests_test_staging_SOURCES = tests/test_staging.c \
+	tests/gpu_made.c tests/gpu_made.h \
 	tests/gpu_trace.c tests/gpu_trace.h \
 	tests/random_schedule.c tests/random_schedule.h
 tests_test_staging_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
@@ -316,6 +317,15 @@ tests_test_instructions_SOURCES = tests/test_instructions.c \
 	tests/compile.c tests/compile.h $(PTX_SOURCES)
 tests_test_instructions_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_instructions_LDADD = tests/libexec.a frontend/libfrontend.a \
+	schedule/libschedule.a codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
+check_PROGRAMS += tests/test_tensor_copies
+TESTS += tests/test_tensor_copies
+tests_test_tensor_copies_SOURCES = tests/test_tensor_copies.c \
+	tests/compile.c tests/compile.h \
+	tests/gpu_made.c tests/gpu_made.h \
+	tests/gpu_trace.c tests/gpu_trace.h
+tests_test_tensor_copies_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+tests_test_tensor_copies_LDADD = tests/libexec.a frontend/libfrontend.a \
 	schedule/libschedule.a codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
 check_PROGRAMS += tests/test_operators
 TESTS += tests/test_operators

@@ -301,6 +301,8 @@ copy_operands(struct dice *d, int stage, int n, const int *tile)
           layout[k++] = tile[j];
       done = tt_cache_read(d->s, stage, u.tensors[i], at, k, layout, 0,
                            fresh(d, "op"));
+      if (done)
+        try_staging(d, stage);
     }
   }
 }

@@ -395,6 +395,58 @@ instructions_are_right(void **state)
   }
 }
 
+/* ---- places of operands ------------------------------------------------- */
+
+/* %s: how the rows that the instruction's text asks for lie. */
+static const char by_place[] =
+    "input A[32,96], B[96,16]: i8; output C[32,16]: i32;\n"
+    "intrin quad(c[4]: i32, a[4,16]: i8 rows(1) aligned(4), b[16]: i8) {\n"
+    "  c[i] += sum[k](i32(a[i,k]) * i32(b[k]));\n"
+    "  emit %{\n"
+    "    for (int i_ = 0; i_ < 4; i_++)\n"
+    "      for (int k_ = 0; k_ < 16; k_ += 4)\n"
+    "        for (int q_ = 0; q_ < 4; q_++)\n"
+    "          $c[i_ * $c.0] += $a(i_, k_)[q_] * $b[(k_ + q_) * $b.0];\n"
+    "  %}\n"
+    "}\n"
+    "C[m,n] = sum[k](i32(A[m,k]) * i32(B[k,n]));\n"
+    "schedule {\n"
+    "  C.split(m, 16, mt); C.split(mt, 4, mi);\n"
+    "  C.split(n, 8, nt);  C.split(k, 32, ks); C.split(ks, 16, ki);\n"
+    "  C.reorder(m, n, k, mt, nt, ks, mi, ki);\n"
+    "  C.bind(m, \"block.y\"); C.bind(n, \"block.x\");\n"
+    "  C.bind(mt, \"thread.y\"); C.bind(nt, \"thread.x\");\n"
+    "  C.cache_read(A, k, name=As%s); C.cache_read(B, k, name=Bs);\n"
+    "  C.tensorize(mi, quad);\n"
+    "}\n";
+
+static void
+places_are_right(void **state)
+{
+  (void)state;
+  static const char *const rows[] = {"", ", pad=4, stages=2", ", swizzle=4",
+                                     ", swizzle=8, stages=3"};
+  const char *at = strstr(by_place, "%s");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    const char *text = tt_arena_printf(ar, "%.*s%s%s", (int)(at - by_place),
+                                       by_place, rows[i], at + 2);
+    struct tt_diags *diags = tt_diags_new(ar);
+    struct tt_program *p =
+        tt_compile_text(ar, diags, "t.te", text, strlen(text), NULL, false)
+            .program;
+    assert_non_null(p);
+    struct tt_schedule *s = tt_schedule_new(ar, p, false);
+    if (!tt_schedule_apply(s, &p->blocks[0], NULL))
+      fail_msg("%s", s->error);
+    bool skipped;
+    const char *error = check(ar, s, p, 1, &skipped);
+    if (error || skipped)
+      fail_msg("%s: %s", rows[i], error ? error : "skipped");
+    tt_arena_free(ar);
+  }
+}
+
 /* ---- random pairs ------------------------------------------------------ */
 
 static void
@@ -455,6 +507,7 @@ main(void)
       cmocka_unit_test(examples_are_right),
       cmocka_unit_test(halves_are_right),
       cmocka_unit_test(instructions_are_right),
+      cmocka_unit_test(places_are_right),
       cmocka_unit_test(random_kernels_are_right),
   };
   setenv("POCL_KERNEL_CACHE", "0", 0); /* leaves nothing behind */

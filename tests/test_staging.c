@@ -16,7 +16,7 @@
 #include "schedule/schedule.h"
 #include "schedule/state.h"
 #include "tests/exec_c.h"
-#include "tests/gpu_trace.h"
+#include "tests/gpu_made.h"
 #include "tests/random_program.h"
 #include "tests/random_schedule.h"
 
@@ -65,98 +65,6 @@ tiled(struct tt_arena *ar, struct tt_program *p, const struct tt_staging *a,
   return s;
 }
 
-/* The kernels of a nest in a language; release barriers[i].items. */
-struct made {
-  struct gpu_nest nest;
-  struct gpu_barriers *barriers;
-};
-
-/* false: a limit of GPUs is exceeded. */
-static bool
-make(struct tt_arena *ar, const struct tt_nest *nest,
-     enum tt_gpu_language language, struct made *out)
-{
-  struct tt_codegen_options *o = TT_NEW(ar, struct tt_codegen_options);
-  *o = tt_gpu_options(language);
-  struct pass p = {.arena = ar, .options = o, .nextvar = tt_next_var(nest)};
-  const char *error = tt_gpu_make(&p, nest->body, &out->nest);
-  if (error && (strstr(error, "GPU") || strstr(error, " dimension ")))
-    return false;
-  if (error)
-    fail_msg("%s", error);
-  out->barriers = TT_ARRAY(ar, struct gpu_barriers, (size_t)out->nest.n + 1);
-  for (int i = 0; i < out->nest.n; i++)
-    tt_gpu_barriers(ar, out->nest.kernels[i].body, &out->barriers[i]);
-  return true;
-}
-
-static void
-release(struct made *m)
-{
-  for (int i = 0; i < m->nest.n; i++)
-    free(m->barriers[i].items);
-}
-
-/* Neither is a place to wait missing nor is there one too many. */
-static const char *
-check_barriers(struct tt_arena *ar, const struct made *m)
-{
-  const char *error = NULL;
-  for (int i = 0; i < m->nest.n && !error; i++) {
-    const struct gpu_kernel *k = &m->nest.kernels[i];
-    const struct gpu_barriers *b = &m->barriers[i];
-    error = gpu_races(ar, k, b);
-    if (error && (strstr(error, "follow") || strstr(error, "know")))
-      return NULL; /* (an index that is read) */
-    if (!tt_gpu_barriers_suffice(ar, k->body, b, NULL))
-      error = "a place to wait is missing";
-    for (int j = 0; j < b->n && !error; j++)
-      if (tt_gpu_barriers_suffice(ar, k->body, b, &b->items[j]))
-        error = "threads wait without need";
-  }
-  return error;
-}
-
-static const struct tt_stmt *
-main_loop(const struct tt_stmt *s)
-{
-  if (s->kind == TT_FOR && s->for_kind == TT_SERIAL &&
-      tt_gpu_has(s, TT_THREAD_X, TT_THREAD_Z))
-    return s;
-  if (s->kind == TT_FOR || s->kind == TT_ALLOC)
-    return main_loop(s->body);
-  for (int i = 0; s->kind == TT_SEQ && i < s->nitems; i++) {
-    const struct tt_stmt *r = main_loop(s->items[i]);
-    if (r)
-      return r;
-  }
-  return NULL;
-}
-
-struct inside {
-  const struct gpu_barriers *b;
-  int n;
-};
-
-static void
-count_inside(void *ctx, const struct tt_stmt *s)
-{
-  struct inside *in = ctx;
-  for (int i = 0; i < in->b->n; i++)
-    in->n += in->b->items[i].before == s;
-}
-
-/* Places where threads wait in the loop over tiles; 0: there is no loop. */
-static int
-waits_in_loop(const struct made *m)
-{
-  const struct tt_stmt *s = main_loop(m->nest.kernels[0].body);
-  struct inside in = {&m->barriers[0], 0};
-  if (s)
-    tt_walk(s->body, count_inside, &in);
-  return in.n;
-}
-
 static const struct tt_staging stagings[] = {
     {.pad = 4},
     {.swizzle = 16},
@@ -177,14 +85,14 @@ stage_product(struct tt_arena *ar, struct tt_program *p, int k, int other,
   const char *error = NULL;
   assert_true(tt_schedule_lower(ar, tiled(ar, p, a, b), nest, &error));
   for (int wide = 0; wide < 2 && !error; wide++) {
-    struct made made;
-    assert_true(make(ar, nest, wide ? TT_OPENCL : TT_CUDA, &made));
-    error = check_barriers(ar, &made);
+    struct gpu_made made;
+    assert_true(gpu_made(ar, nest, wide ? TT_OPENCL : TT_CUDA, &made));
+    error = gpu_check_barriers(ar, &made);
     int64_t steps = p->tensors[0]->dims[1], rows = p->tensors[0]->dims[0];
-    if (!error && rows >= 32 && waits_in_loop(&made) != (steps >= 16) &&
+    if (!error && rows >= 32 && gpu_waits_in_loop(&made) != (steps >= 16) &&
         a->stages > 1 && b->stages > 1)
       error = "threads wait more than once a tile";
-    release(&made);
+    gpu_made_free(&made);
   }
   if (error)
     fail_msg("pad %d swizzle %d stages %d: %s", a->pad, a->swizzle, a->stages,
@@ -224,20 +132,6 @@ staged_products_are_right(void **state)
 
 /* ---- where elements lie -------------------------------------------------- */
 
-struct shared {
-  const char *name;
-  const struct tt_tensor *tensor;
-};
-
-static void
-find_shared(void *ctx, const struct tt_stmt *s)
-{
-  struct shared *f = ctx;
-  if (s->kind == TT_ALLOC && s->tensor->scope == TT_SHARED &&
-      strcmp(s->tensor->name, f->name) == 0)
-    f->tensor = s->tensor;
-}
-
 static struct gpu_steps
 steps_with(struct tt_staging a, const char *name, int64_t *row)
 {
@@ -245,17 +139,16 @@ steps_with(struct tt_staging a, const char *name, int64_t *row)
   const struct tt_staging plain = {0};
   struct tt_nest nest;
   const char *error;
-  struct made m;
+  struct gpu_made m;
   assert_true(tt_schedule_lower(
       ar, tiled(ar, tt_matmul_program(ar, 64, 64, 32), &a, &plain), &nest,
       &error));
-  assert_true(make(ar, &nest, TT_CUDA, &m));
-  struct shared f = {name, NULL};
-  tt_walk(m.nest.kernels[0].body, find_shared, &f);
-  assert_non_null(f.tensor);
-  *row = f.tensor->dims[f.tensor->ndim - 1];
+  assert_true(gpu_made(ar, &nest, TT_CUDA, &m));
+  const struct tt_tensor *t = gpu_shared_tensor(&m, name);
+  assert_non_null(t);
+  *row = t->dims[t->ndim - 1];
   struct gpu_steps r = gpu_bank_steps(ar, &m.nest.kernels[0], name);
-  release(&m);
+  gpu_made_free(&m);
   tt_arena_free(ar);
   return r;
 }
@@ -304,11 +197,11 @@ default_tiles_do_not_conflict(void **state)
         tt_gpu_schedule(ar, p, &tt_gpu_unknown, false, true);
     struct tt_nest nest;
     const char *error;
-    struct made m;
+    struct gpu_made m;
     assert_true(tt_schedule_lower(ar, s, &nest, &error));
-    assert_true(make(ar, &nest, TT_CUDA, &m));
-    assert_null(check_barriers(ar, &m));
-    assert_int_equal(waits_in_loop(&m), 1);
+    assert_true(gpu_made(ar, &nest, TT_CUDA, &m));
+    assert_null(gpu_check_barriers(ar, &m));
+    assert_int_equal(gpu_waits_in_loop(&m), 1);
     for (int k = 0; k < 2; k++) {
       struct gpu_steps t =
           gpu_bank_steps(ar, &m.nest.kernels[0], k ? "B_s" : "A_s");
@@ -317,7 +210,7 @@ default_tiles_do_not_conflict(void **state)
         fail_msg("%s: %lld steps instead of %lld", k ? "B_s" : "A_s",
                  (long long)t.taken, (long long)t.least);
     }
-    release(&m);
+    gpu_made_free(&m);
     tt_arena_free(ar);
   }
 }
@@ -403,14 +296,14 @@ random_kernels_do_not_race(void **state)
         seed % 3 ? tt_random_schedule(ar, p, 7 * seed + 5, 8, false)
                  : tt_random_gpu_point(ar, p, seed, false);
     struct tt_nest nest;
-    struct made m;
+    struct gpu_made m;
     const char *error = NULL;
     if (s && tt_schedule_lower(ar, s, &nest, &error) &&
-        make(ar, &nest, TT_CUDA, &m)) {
-      error = check_barriers(ar, &m);
+        gpu_made(ar, &nest, TT_CUDA, &m)) {
+      error = gpu_check_barriers(ar, &m);
       if (error)
         fail_msg("seed %llu: %s", (unsigned long long)seed, error);
-      release(&m);
+      gpu_made_free(&m);
       looked++;
     }
     tt_arena_free(ar);

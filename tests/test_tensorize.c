@@ -43,7 +43,7 @@ static const char intrins[] =
     "  init %%{ for (int i_ = 0; i_ < 6; i_++) $c.x[i_] = 0; %%}\n"
     "  b %%{ for (int k_ = 0; k_ < 4; k_++)\n"
     "          for (int j_ = 0; j_ < 3; j_++)\n"
-    "            $b.x[3 * k_ + j_] = $in[k_ * $in.0 + j_ * $in.1]; %%}\n"
+    "            $b.x[3 * k_ + j_] = *$in(k_, j_); %%}\n"
     "  emit %%{ for (int i_ = 0; i_ < 2; i_++)\n"
     "             for (int j_ = 0; j_ < 3; j_++)\n"
     "               for (int k_ = 0; k_ < 4; k_++)\n"

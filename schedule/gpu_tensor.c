@@ -4,8 +4,9 @@
  * A block computes a tile of rows and columns, which its groups of threads
  * (warps) share: each keeps some of the instruction's results in registers.
  * What the block reads for some steps of the reduction lies in shared memory,
- * as the instruction takes it.  Sizes divide the axes: the instruction has no
- * smaller form.
+ * the rows of the instruction's operands below each other, swizzled where its
+ * text asks for their places, padded where it does not, and copied ahead. Sizes
+ * divide the axes: the instruction has no smaller form.
  */
 #include "config.h"
 
@@ -16,7 +17,9 @@ enum {
   REGISTERS = 1 << 16, /* that the threads of a processor share */
   ADDRESSES = 32,      /* of a thread's registers are not results */
   SIDE_COST = 32,      /* rows, or columns, whose copies take as long */
-  STEPS = 2            /* of the instruction between copies, by default */
+  STEPS = 2,           /* of the instruction between copies, by default */
+  AHEAD = 3,        /* copies there is room for, where they are asynchronous */
+  ASYNCHRONOUS = 80 /* from this architecture on */
 };
 
 /* An axis of the tile: its loop of blocks, of groups of threads, of a group's
@@ -90,13 +93,36 @@ side_of(const struct tt_stage_schedule *ss, const struct tt_operand_of *o,
   return NULL;
 }
 
-/* Copies of the operands: the tiles of the instruction one behind the other. */
+/* The loops of a side, outermost first. */
+static int
+side_loops(const struct side *side, int *layout, int n)
+{
+  if (side->warp >= 0)
+    layout[n++] = side->warp;
+  layout[n++] = side->tile;
+  layout[n++] = side->inner;
+  return n;
+}
+
 static bool
-stage_operands(struct tt_schedule *s, int stage, const struct side *sides)
+asks_for_places(const struct tt_intrin *in)
+{
+  for (int o = 0; o < in->noperands; o++)
+    if (o != in->result && in->operands[o].tensor->ndim == 2 &&
+        !tt_operand_by_place(in, o))
+      return false;
+  return true;
+}
+
+/* Copies of the operands: rows of the block's tile below each other. */
+static bool
+stage_operands(struct tt_schedule *s, int stage, const struct side *sides,
+               int stages)
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
   const struct tt_intrin *in = ss->intrin;
   const struct tt_expr *found[TT_MAX_OPERANDS];
+  bool places = asks_for_places(in);
   if (!tt_intrin_matches(in, ss->value, any_place, NULL, found))
     return false;
   for (int o = 0; o < in->noperands; o++) {
@@ -104,20 +130,16 @@ stage_operands(struct tt_schedule *s, int stage, const struct side *sides)
     int layout[TT_MAX_DIMS], n = 0;
     if (o == in->result || op->tensor->ndim != 2)
       continue;
-    const struct side *side[2] = {side_of(ss, op, 0, sides),
-                                  side_of(ss, op, 1, sides)};
-    layout[n++] = sides[2].tile;
     for (int d = 0; d < 2; d++)
-      if (side[d] != &sides[2]) {
-        layout[n++] = side[d]->warp;
-        layout[n++] = side[d]->tile;
-      }
-    layout[n++] = side[0]->inner;
-    layout[n++] = side[1]->inner;
+      n = side_loops(side_of(ss, op, d, sides), layout, n);
     const struct tt_tensor *t = found[o]->tensor;
-    if (!tt_cache_read(s, stage, t, sides[2].loop, n, layout,
-                       MOVED / tt_dtype_bytes(t->dtype),
-                       tt_arena_printf(s->arena, "%s_s", t->name)))
+    int line = MOVED / tt_dtype_bytes(t->dtype);
+    const struct tt_staging staging = {.pad = places ? 0 : line,
+                                       .swizzle = places ? line : 0,
+                                       .stages = stages};
+    if (!tt_cache_read(s, stage, t, sides[2].loop, n, layout, line,
+                       tt_arena_printf(s->arena, "%s_s", t->name)) ||
+        !tt_cache_staging(s, stage, &staging))
       return false;
   }
   return true;
@@ -167,7 +189,7 @@ tile_stage(struct tt_schedule *s, int stage, int row,
          tt_bind(s, stage, sides[1].warp, TT_THREAD_Y) &&
          tt_cache_write(s, stage, sides[1].loop) &&
          tt_tensorize(s, stage, sides[0].inner, in) &&
-         stage_operands(s, stage, sides) &&
+         stage_operands(s, stage, sides, w->stages) &&
          tt_unroll(s, stage, sides[2].tile) &&
          tt_unroll(s, stage, sides[0].tile) &&
          tt_unroll(s, stage, sides[1].tile);
@@ -249,7 +271,7 @@ tt_gpu_tensor_intrins(struct tt_arena *arena, const struct tt_schedule *s,
                       int stage, const struct tt_gpu_limits *g, int max,
                       const struct tt_intrin **out)
 {
-  static const struct tt_gpu_warps least = {1, 1, 1, 1, 1};
+  static const struct tt_gpu_warps least = {1, 1, 1, 1, 1, 1};
   const struct tt_program *p = s->program;
   bool along = false;
   int n = 0;
@@ -275,9 +297,9 @@ tt_gpu_tensor_intrins(struct tt_arena *arena, const struct tt_schedule *s,
 static const struct {
   int row_warps, col_warps, rows, cols;
 } tiles[] = {
-    {2, 4, 64, 32}, {2, 4, 32, 32}, {4, 2, 32, 32}, {2, 2, 32, 32},
-    {2, 2, 16, 32}, {2, 2, 32, 16}, {2, 2, 16, 16}, {1, 2, 16, 16},
-    {2, 1, 16, 16}, {1, 1, 16, 16},
+    {2, 4, 64, 64}, {2, 2, 64, 64}, {2, 4, 32, 32}, {4, 2, 32, 32},
+    {2, 2, 32, 32}, {2, 2, 16, 32}, {2, 2, 32, 16}, {2, 2, 16, 16},
+    {1, 2, 16, 16}, {2, 1, 16, 16}, {1, 1, 16, 16},
 };
 
 /* What it costs: a larger tile reads less, and gives fewer blocks. */
@@ -299,14 +321,17 @@ tt_gpu_choose_warps(struct tt_arena *arena, const struct tt_schedule *s,
   double points = 1, least = 0;
   for (int i = 0; i < st->nspatial; i++)
     points *= (double)st->spatial[i]->extent;
+  /* (Fewer copies, then fewer steps, where there is no room for more.) */
+  int most = g->arch && g->arch < ASYNCHRONOUS ? AHEAD - 1 : AHEAD;
   for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
-    for (int steps = STEPS; steps > 0; steps /= 2) {
+    for (int n = STEPS * most; n > 0; n--) {
       struct tt_gpu_warps w = {
           .rows = tiles[i].rows > ri ? tiles[i].rows / (int)ri : 1,
           .cols = tiles[i].cols > ci ? tiles[i].cols / (int)ci : 1,
           .row_warps = tiles[i].row_warps,
           .col_warps = tiles[i].col_warps,
-          .steps = steps};
+          .steps = (n + most - 1) / most,
+          .stages = (n - 1) % most + 1};
       double cost = tile_cost(ri * w.rows * w.row_warps,
                               ci * w.cols * w.col_warps, points, g);
       if ((least > 0 && cost >= least) || !tt_gpu_tensor_fits(in, &w, g) ||
@@ -330,8 +355,10 @@ tt_gpu_tensor_fits(const struct tt_intrin *in, const struct tt_gpu_warps *w,
   }
   int64_t each = w->rows * w->cols * i * j / in->threads;
   int64_t threads = (int64_t)w->row_warps * w->col_warps * in->threads;
-  int64_t shared = w->steps * in->reduce[0]->extent * bytes *
-                   (w->row_warps * w->rows * i + w->col_warps * w->cols * j);
+  int64_t lines = w->row_warps * w->rows * i + w->col_warps * w->cols * j;
+  int64_t row = w->steps * in->reduce[0]->extent * bytes;
+  int64_t shared =
+      w->stages * lines * (row + (asks_for_places(in) ? 0 : MOVED));
   shared += /* a tile of each on its way to a stage that finishes it */
       w->row_warps * w->col_warps * i * j *
       tt_dtype_bytes(in->operands[in->result].tensor->dtype);

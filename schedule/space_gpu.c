@@ -370,23 +370,25 @@ derive_grid(struct tt_gpu_rules *r, struct tt_gpu_rule *rule, int stage)
 static void
 derive_tensor(struct tt_gpu_rules *r, struct tt_gpu_rule *rule, int stage)
 {
-  static const char *const names[] = {"trows", "tcols", "rwarps", "cwarps",
-                                      "tsteps"};
-  static const int64_t sizes[] = {1, 2, 4};
+  static const char *const names[] = {"trows",  "tcols",  "rwarps",
+                                      "cwarps", "tsteps", "tstages"};
+  static const int64_t sizes[] = {1, 2, 4}, stages[] = {1, 2, 3, 4};
   struct tt_schedule *s = tt_schedule_new(r->arena, r->program, r->strict_fp);
   const struct tt_gpu_limits *g = &r->target.gpu;
-  struct tt_gpu_warps w = {1, 1, 1, 1, 1}; /* by default */
-  tt_gpu_inline(s);                        /* as the schedules of the space */
+  struct tt_gpu_warps w = {1, 1, 1, 1, 1, 1}; /* by default */
+  tt_gpu_inline(s); /* as the schedules of the space */
   rule->nintrins = tt_gpu_tensor_intrins(r->arena, s, stage, g,
                                          TT_GPU_MAX_INTRINS, rule->intrin);
   if (!rule->nintrins)
     return;
   bool chosen = tt_gpu_choose_warps(r->arena, s, stage, rule->intrin[0], g, &w);
-  const int preferred[] = {w.rows, w.cols, w.row_warps, w.col_warps, w.steps};
+  const int preferred[] = {w.rows,      w.cols,  w.row_warps,
+                           w.col_warps, w.steps, w.stages};
   rule->k_intrin = add_choice(r, stage, "intrin", rule->nintrins + 1, chosen);
-  for (int i = 0; i < 5; i++)
+  for (int i = 0; i < 6; i++)
     rule->k_warps[i] =
-        add_knob(r, stage, names[i], TT_KNOB_FACTOR, 3, sizes, preferred[i]);
+        add_knob(r, stage, names[i], TT_KNOB_FACTOR, i == 5 ? 4 : 3,
+                 i == 5 ? stages : sizes, preferred[i]);
 }
 
 static void

@@ -24,7 +24,7 @@ struct tt_gpu_rule {
   int nintrins;
   const struct tt_intrin
       *intrin[TT_GPU_MAX_INTRINS]; /* that can do the inside */
-  int k_intrin, k_warps[5];        /* as in tt_gpu_warps */
+  int k_intrin, k_warps[6];        /* as in tt_gpu_warps */
   int nvec, vec[TT_GPU_MAX_AXES], nrow, row[TT_GPU_MAX_AXES];
   unsigned pads; /* axes that can be rounded up, a bit each */
   int noperands;

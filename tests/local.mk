@@ -314,7 +314,9 @@ tests_test_tensorize_LDADD = tests/libexec.a frontend/libfrontend.a \
 check_PROGRAMS += tests/test_instructions
 TESTS += tests/test_instructions
 tests_test_instructions_SOURCES = tests/test_instructions.c \
-	tests/compile.c tests/compile.h $(PTX_SOURCES)
+	tests/compile.c tests/compile.h \
+	tests/gpu_made.c tests/gpu_made.h \
+	tests/gpu_trace.c tests/gpu_trace.h $(PTX_SOURCES)
 tests_test_instructions_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 tests_test_instructions_LDADD = tests/libexec.a frontend/libfrontend.a \
 	schedule/libschedule.a codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)

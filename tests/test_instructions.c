@@ -6,6 +6,7 @@
 #include "schedule/state.h"
 #include "tests/compile.h"
 #include "tests/exec_ptx.h"
+#include "tests/gpu_made.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,7 +139,7 @@ product_of(struct tt_arena *ar, const struct tt_intrin *in, const char *m,
 static void
 use(struct tt_schedule *s, const struct tt_intrin *in)
 {
-  struct tt_gpu_warps w = {2, 1, 1, 2, 2};
+  struct tt_gpu_warps w = {2, 1, 1, 2, 2, 3};
   if (in->threads > 1) {
     if (tt_gpu_tensor(s, 0, in, &w) != TT_GPU_DONE)
       fail_msg("%s does not match its own statement: %s", in->name,
@@ -149,6 +150,29 @@ use(struct tt_schedule *s, const struct tt_intrin *in)
   if (inner < 0 || !tt_tensorize(s, 0, inner, in))
     fail_msg("%s: %s", in->name, s->error);
   tt_gpu_bind(s, 0, &tt_gpu_unknown);
+}
+
+/* No thread reads or overwrites too early, all wait once a tile, and matrices
+ * whose places the text asks for find all banks free. */
+static void
+check_copies(struct tt_arena *ar, const struct tt_nest *nest,
+             const struct tt_intrin *in)
+{
+  struct gpu_made m;
+  assert_true(gpu_made(ar, nest, TT_CUDA, &m));
+  const char *error = gpu_check_barriers(ar, &m);
+  if (!error && gpu_waits_in_loop(&m) != 1)
+    error = "threads wait more than once a tile";
+  for (int i = 0; i < 2 && !error && tt_operand_by_place(in, i + 1); i++) {
+    struct gpu_steps t =
+        gpu_bank_steps(ar, &m.nest.kernels[0], i ? "B_s" : "A_s");
+    if (t.least == 0 || t.taken != t.least)
+      error = tt_arena_printf(ar, "%lld steps instead of %lld",
+                              (long long)t.taken, (long long)t.least);
+  }
+  if (error)
+    fail_msg("%s: %s", in->name, error);
+  gpu_made_free(&m);
 }
 
 /* Its sums are results, or finished by another stage; in plain C, where it is
@@ -177,6 +201,8 @@ check_all(enum tt_built_in built_in, bool finished, bool compiled)
       fail_msg("%s: %s", in->name, s->error);
     if (!tt_schedule_lower(ar, s, &nests[i], &error))
       fail_msg("%s: %s", in->name, error);
+    if (in->threads > 1)
+      check_copies(ar, &nests[i], in);
     struct tt_values *want = tt_values_new();
     tt_values_random(want, q, (uint64_t)i);
     assert_null(tt_interpret_program(q, want));

@@ -18,8 +18,9 @@ enum {
   ADDRESSES = 32,      /* of a thread's registers are not results */
   SIDE_COST = 32,      /* rows, or columns, whose copies take as long */
   STEPS = 2,           /* of the instruction between copies, by default */
-  AHEAD = 3,        /* copies there is room for, where they are asynchronous */
-  ASYNCHRONOUS = 80 /* from this architecture on */
+  AHEAD = 3,         /* copies there is room for, where they are asynchronous */
+  ASYNCHRONOUS = 80, /* from this architecture on */
+  MOST_GROUP = 8     /* rows of blocks that run side by side */
 };
 
 /* An axis of the tile: its loop of blocks, of groups of threads, of a group's
@@ -158,6 +159,35 @@ bind_rest(struct tt_schedule *s, int stage, const int *rest, int n)
   return n == 0 || (loop >= 0 && tt_bind(s, stage, loop, TT_BLOCK_Z));
 }
 
+/* Blocks of results: columns and rows of them, or, one after the other, those
+ * of some rows, column by column, so that blocks which run at the same time
+ * read the same rows and columns.  Returns the loop of all that are inside, or
+ * -1. */
+static int
+bind_blocks(struct tt_schedule *s, int stage, const struct side *row,
+            const struct side *col, int row_group)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  const char *stem = ss->loops[row->loop].name;
+  if (row_group == 1)
+    return tt_bind(s, stage, row->loop, TT_BLOCK_Y) &&
+                   tt_bind(s, stage, col->loop, TT_BLOCK_X)
+               ? col->loop
+               : -1;
+  if (ss->loops[row->loop].extent % row_group)
+    return -1;
+  int inner = tt_split(s, stage, row->loop, row_group,
+                       tt_arena_printf(s->arena, "%s_g", stem), TT_TAIL_PEEL);
+  int order[] = {inner < 0 ? -1 : ss->loops[inner].other, col->loop, inner};
+  if (inner < 0 || !tt_reorder(s, stage, 3, order))
+    return -1;
+  int loop = order[0];
+  for (int i = 1; i < 3 && loop >= 0; i++)
+    loop = tt_fuse(s, stage, loop, order[i],
+                   tt_arena_printf(s->arena, "%s_b%d", stem, i));
+  return loop >= 0 && tt_bind(s, stage, loop, TT_BLOCK_X) ? loop : -1;
+}
+
 static bool
 tile_stage(struct tt_schedule *s, int stage, int row,
            const struct tt_intrin *in, const struct tt_gpu_warps *w)
@@ -182,12 +212,12 @@ tile_stage(struct tt_schedule *s, int stage, int row,
                         sides[1].inner, sides[2].inner};
   for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
     order[n++] = inside[i];
-  return tt_reorder(s, stage, n, order) && bind_rest(s, stage, rest, nrest) &&
-         tt_bind(s, stage, sides[0].loop, TT_BLOCK_Y) &&
-         tt_bind(s, stage, sides[1].loop, TT_BLOCK_X) &&
-         tt_bind(s, stage, sides[0].warp, TT_THREAD_Z) &&
+  if (!tt_reorder(s, stage, n, order) || !bind_rest(s, stage, rest, nrest))
+    return false;
+  int block = bind_blocks(s, stage, &sides[0], &sides[1], w->row_group);
+  return block >= 0 && tt_bind(s, stage, sides[0].warp, TT_THREAD_Z) &&
          tt_bind(s, stage, sides[1].warp, TT_THREAD_Y) &&
-         tt_cache_write(s, stage, sides[1].loop) &&
+         tt_cache_write(s, stage, block) &&
          tt_tensorize(s, stage, sides[0].inner, in) &&
          stage_operands(s, stage, sides, w->stages) &&
          tt_unroll(s, stage, sides[2].tile) &&
@@ -271,7 +301,7 @@ tt_gpu_tensor_intrins(struct tt_arena *arena, const struct tt_schedule *s,
                       int stage, const struct tt_gpu_limits *g, int max,
                       const struct tt_intrin **out)
 {
-  static const struct tt_gpu_warps least = {1, 1, 1, 1, 1, 1};
+  static const struct tt_gpu_warps least = {1, 1, 1, 1, 1, 1, 1};
   const struct tt_program *p = s->program;
   bool along = false;
   int n = 0;
@@ -311,6 +341,22 @@ tile_cost(int64_t rows, int64_t cols, double points,
          (1 + SIDE_COST / (double)rows + SIDE_COST / (double)cols);
 }
 
+/* Rows of blocks that run side by side: some, where there are many more blocks
+ * than run at once. */
+static int
+choose_group(struct tt_arena *arena, const struct tt_schedule *s, int stage,
+             const struct tt_intrin *in, const struct tt_gpu_limits *g,
+             struct tt_gpu_warps w, double points)
+{
+  double tile = (double)in->spatial[0]->extent * w.rows * w.row_warps *
+                (double)in->spatial[1]->extent * w.cols * w.col_warps;
+  for (w.row_group = MOST_GROUP; w.row_group > 1; w.row_group /= 2)
+    if (points >= 2 * (double)g->units * tile &&
+        tt_gpu_tensor(tt_gpu_trial(arena, s), stage, in, &w) == TT_GPU_DONE)
+      break;
+  return w.row_group;
+}
+
 bool
 tt_gpu_choose_warps(struct tt_arena *arena, const struct tt_schedule *s,
                     int stage, const struct tt_intrin *in,
@@ -331,7 +377,8 @@ tt_gpu_choose_warps(struct tt_arena *arena, const struct tt_schedule *s,
           .row_warps = tiles[i].row_warps,
           .col_warps = tiles[i].col_warps,
           .steps = (n + most - 1) / most,
-          .stages = (n - 1) % most + 1};
+          .stages = (n - 1) % most + 1,
+          .row_group = 1};
       double cost = tile_cost(ri * w.rows * w.row_warps,
                               ci * w.cols * w.col_warps, points, g);
       if ((least > 0 && cost >= least) || !tt_gpu_tensor_fits(in, &w, g) ||
@@ -340,6 +387,8 @@ tt_gpu_choose_warps(struct tt_arena *arena, const struct tt_schedule *s,
       *out = w;
       least = cost;
     }
+  if (least > 0)
+    out->row_group = choose_group(arena, s, stage, in, g, *out, points);
   return least > 0;
 }
 

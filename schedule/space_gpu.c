@@ -370,25 +370,31 @@ derive_grid(struct tt_gpu_rules *r, struct tt_gpu_rule *rule, int stage)
 static void
 derive_tensor(struct tt_gpu_rules *r, struct tt_gpu_rule *rule, int stage)
 {
-  static const char *const names[] = {"trows",  "tcols",  "rwarps",
-                                      "cwarps", "tsteps", "tstages"};
-  static const int64_t sizes[] = {1, 2, 4}, stages[] = {1, 2, 3, 4};
+  static const struct {
+    const char *name;
+    int n;
+    int64_t values[4];
+  } knobs[] = {{"trows", 3, {1, 2, 4}},    {"tcols", 3, {1, 2, 4}},
+               {"rwarps", 3, {1, 2, 4}},   {"cwarps", 3, {1, 2, 4}},
+               {"tsteps", 3, {1, 2, 4}},   {"tstages", 4, {1, 2, 3, 4}},
+               {"tgroup", 4, {1, 2, 4, 8}}};
   struct tt_schedule *s = tt_schedule_new(r->arena, r->program, r->strict_fp);
   const struct tt_gpu_limits *g = &r->target.gpu;
-  struct tt_gpu_warps w = {1, 1, 1, 1, 1, 1}; /* by default */
+  struct tt_gpu_warps w = {1, 1, 1, 1, 1, 1, 1}; /* by default */
   tt_gpu_inline(s); /* as the schedules of the space */
   rule->nintrins = tt_gpu_tensor_intrins(r->arena, s, stage, g,
                                          TT_GPU_MAX_INTRINS, rule->intrin);
   if (!rule->nintrins)
     return;
   bool chosen = tt_gpu_choose_warps(r->arena, s, stage, rule->intrin[0], g, &w);
-  const int preferred[] = {w.rows,      w.cols,  w.row_warps,
-                           w.col_warps, w.steps, w.stages};
+  const int preferred[] = {w.rows,  w.cols,   w.row_warps, w.col_warps,
+                           w.steps, w.stages, w.row_group};
   rule->k_intrin = add_choice(r, stage, "intrin", rule->nintrins + 1, chosen);
-  for (int i = 0; i < 6; i++)
-    rule->k_warps[i] =
-        add_knob(r, stage, names[i], TT_KNOB_FACTOR, i == 5 ? 4 : 3,
-                 i == 5 ? stages : sizes, preferred[i]);
+  int n = TT_GPU_WARP_KNOBS -
+          (w.row_group == 1); /* (Few blocks are in no groups.) */
+  for (int i = 0; i < n; i++)
+    rule->k_warps[i] = add_knob(r, stage, knobs[i].name, TT_KNOB_FACTOR,
+                                knobs[i].n, knobs[i].values, preferred[i]);
 }
 
 static void
@@ -405,6 +411,8 @@ derive(struct tt_gpu_rules *r, int stage, double share)
   rule->k_rthreads = rule->k_cthreads = rule->k_steps = -1;
   rule->k_splitk = rule->k_share[0] = rule->k_share[1] = -1;
   rule->k_stages = rule->k_banks = rule->k_intrin = rule->k_dot = -1;
+  for (int i = 0; i < TT_GPU_WARP_KNOBS; i++)
+    rule->k_warps[i] = -1;
   if (st->red == TT_RED_NONE || st->prepare || share < 0.01)
     return;
   if (!r->target.gpu.cpu)

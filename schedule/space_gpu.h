@@ -9,7 +9,8 @@
 enum {
   TT_GPU_MAX_AXES = 3,     /* candidates for vectors and rows */
   TT_GPU_MAX_OPERANDS = 4, /* that can be laid out anew */
-  TT_GPU_MAX_INTRINS = 4
+  TT_GPU_MAX_INTRINS = 4,
+  TT_GPU_WARP_KNOBS = 7
 };
 
 /* Positions of knobs; -1: no choice. */
@@ -23,8 +24,8 @@ struct tt_gpu_rule {
   int k_dot;
   int nintrins;
   const struct tt_intrin
-      *intrin[TT_GPU_MAX_INTRINS]; /* that can do the inside */
-  int k_intrin, k_warps[6];        /* as in tt_gpu_warps */
+      *intrin[TT_GPU_MAX_INTRINS];          /* that can do the inside */
+  int k_intrin, k_warps[TT_GPU_WARP_KNOBS]; /* as in tt_gpu_warps */
   int nvec, vec[TT_GPU_MAX_AXES], nrow, row[TT_GPU_MAX_AXES];
   unsigned pads; /* axes that can be rounded up, a bit each */
   int noperands;

@@ -273,10 +273,10 @@ apply_tensor(const struct tt_gpu_rules *r, const int *config,
              const struct tt_gpu_rule *rule, struct tt_schedule *s, int stage,
              const struct tt_intrin *in)
 {
-  int v[6];
-  for (int i = 0; i < 6; i++)
-    v[i] = (int)value_of(r, config, rule->k_warps[i], 2);
-  const struct tt_gpu_warps w = {v[0], v[1], v[2], v[3], v[4], v[5]};
+  int v[TT_GPU_WARP_KNOBS];
+  for (int i = 0; i < TT_GPU_WARP_KNOBS; i++)
+    v[i] = (int)value_of(r, config, rule->k_warps[i], 1);
+  const struct tt_gpu_warps w = {v[0], v[1], v[2], v[3], v[4], v[5], v[6]};
   return tt_gpu_tensor_fits(in, &w, &r->target.gpu) &&
          tt_gpu_tensor(s, stage, in, &w) == TT_GPU_DONE;
 }

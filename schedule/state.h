@@ -108,10 +108,10 @@ bool tt_gpu_has_intrin(const struct tt_gpu_limits *, const struct tt_intrin *);
 /* A copy of the schedule as it is, to try something in. */
 struct tt_schedule *tt_gpu_trial(struct tt_arena *, const struct tt_schedule *);
 /* Groups of threads of a block along either side, results of an instruction
- * that each has, steps of it that operands are shared for, and copies of these
- * that there is room for. */
+ * that each has, steps of it that operands are shared for, copies of these that
+ * there is room for, and rows of blocks that run side by side. */
 struct tt_gpu_warps {
-  int rows, cols, row_warps, col_warps, steps, stages;
+  int rows, cols, row_warps, col_warps, steps, stages, row_group;
 };
 /* Tiles of that instruction, which several threads execute, where the stage is
  * a product that it matches and the sizes divide.  NONE: nothing was done. */

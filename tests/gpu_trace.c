@@ -312,25 +312,36 @@ wait(struct trace *t, const struct gpu_barrier *b)
     }
 }
 
-/* Every thread that executes an instruction may read all of its operands. */
+/* An element that any of the threads which execute an instruction may read, or
+ * that one of them writes. */
 static void
-read_operand(struct trace *t, const struct tt_stmt *s, int operand,
-             const struct tt_expr *place, int d)
+touch_together(struct trace *t, const struct tt_tensor *x, int64_t at,
+               bool store)
 {
-  const struct tt_operand_of *o = &s->intrin->operands[operand];
-  const struct tt_tensor *x = s->idx[operand]->tensor;
+  struct element *e = &elements_of(t, x)[at];
+  if (e->writer >= 0)
+    e->writer = EVERYONE;
+  e->several |= e->reader >= 0;
+  touch(t, x, at, store, false);
+  e->several = !store;
+  if (store)
+    e->writer = EVERYONE;
+}
+
+/* All elements of operand number `i` of the statement, declared as `o`. */
+static void
+touch_operand(struct trace *t, const struct tt_stmt *s, int i,
+              const struct tt_operand_of *o, const struct tt_expr *place, int d)
+{
   if (d == o->tensor->ndim) {
-    struct element *e = &elements_of(t, x)[eval(t, place)];
-    if (e->writer >= 0)
-      e->writer = EVERYONE;
-    touch(t, x, eval(t, place), false, false);
-    e->several = true;
+    touch_together(t, s->idx[i]->tensor, eval(t, place),
+                   s->op == TT_INTRIN_STORE);
     return;
   }
   const struct tt_var *v = s->vars[o->index[d]];
-  for (int64_t i = 0; i < v->extent; i++) {
-    t->value[v->id % MAX_VARS] = i;
-    read_operand(t, s, operand, place, d + 1);
+  for (int64_t k = 0; k < v->extent; k++) {
+    t->value[v->id % MAX_VARS] = k;
+    touch_operand(t, s, i, o, place, d + 1);
   }
 }
 
@@ -362,16 +373,18 @@ note_matrices(struct trace *t, const struct tt_stmt *s, int operand,
 static void
 run_instruction(struct trace *t, const struct tt_stmt *s)
 {
-  for (int i = 0; i < s->nidx && s->op == TT_INTRIN_EMIT; i++) {
+  const struct tt_intrin *in = s->intrin;
+  for (int i = 0; i < s->nidx; i++) {
     const struct tt_expr *e = s->idx[i];
-    if (i == s->intrin->result || e->tensor->scope != TT_SHARED ||
-        thread_of(t) % s->intrin->threads)
+    const struct tt_operand_of *o =
+        &in->operands[s->op == TT_INTRIN_EMIT ? i : in->result];
+    if (e->tensor->scope != TT_SHARED || thread_of(t) % in->threads)
       continue;
     const struct tt_expr *place =
         tt_access_base(t->arena, e->tensor, e->nargs, e->args);
     if (!t->name)
-      read_operand(t, s, i, place, 0);
-    else if (thread_of(t) == 0)
+      touch_operand(t, s, i, o, place, 0);
+    else if (thread_of(t) == 0 && s->op == TT_INTRIN_EMIT)
       note_matrices(t, s, i, place);
   }
 }
@@ -475,7 +488,10 @@ run(struct trace *t, const struct tt_stmt *s, bool phase)
     run(t, s->body, phase);
     break;
   case TT_INTRIN:
-    run_instruction(t, s);
+    if (s->intrin->threads == 1)
+      run(t, s->body, phase);
+    else
+      run_instruction(t, s);
     break;
   case TT_PREFETCH:
     break;

@@ -139,7 +139,7 @@ product_of(struct tt_arena *ar, const struct tt_intrin *in, const char *m,
 static void
 use(struct tt_schedule *s, const struct tt_intrin *in)
 {
-  struct tt_gpu_warps w = {2, 1, 1, 2, 2, 3};
+  struct tt_gpu_warps w = {2, 1, 1, 2, 2, 3, 2};
   if (in->threads > 1) {
     if (tt_gpu_tensor(s, 0, in, &w) != TT_GPU_DONE)
       fail_msg("%s does not match its own statement: %s", in->name,
@@ -192,7 +192,7 @@ check_all(enum tt_built_in built_in, bool finished, bool compiled)
     const struct tt_intrin *in = p->intrins[i];
     const char *error = NULL;
     runs[i] =
-        compile_for(built_in, product_of(ar, in, "64", "32", "128", finished));
+        compile_for(built_in, product_of(ar, in, "64", "64", "128", finished));
     const struct tt_program *q = runs[i].result.program;
     struct tt_schedule *s = tt_schedule_new(ar, q, false);
     use(s, tt_find_intrin(s, in->name));

@@ -117,10 +117,8 @@ find_harm(void *ctx, const struct tt_expr *e)
   }
 }
 
-/* Can a value be computed for points that are none of the stage's: is all
- * that it reads, copies with padded tails above all, there for them, too? */
-static bool
-is_harmless(const struct tt_inst *in, const struct tt_expr *value)
+bool
+tt_lw_is_harmless(const struct tt_inst *in, const struct tt_expr *value)
 {
   bool harm = false;
   for (int c = 0; c < in->ss->ncaches;
@@ -155,8 +153,8 @@ tt_lw_update(struct tt_inst *in)
   stmt store = tt_store(ar, t, n, idx, value);
   for (int i = known.n - 1; i >= 0; i--)
     store = tt_if(ar, known.cond[i], store, NULL);
-  return in->acc && is_harmless(in, value) ? tt_lw_padded(in, store)
-                                           : tt_lw_guarded(in, store);
+  return in->acc && tt_lw_is_harmless(in, value) ? tt_lw_padded(in, store)
+                                                 : tt_lw_guarded(in, store);
 }
 
 /* What a nest over the remaining spatial loops does. */
@@ -351,7 +349,7 @@ vectorized_reduction(const struct tt_stage_schedule *ss)
 static stmt
 store_accumulators(struct tt_inst *in, int i)
 {
-  if (in->registers && in->finishing)
+  if (in->registers && (in->finishing || in->nguards))
     return tt_lw_finish_tiles(in, i);
   return sweep_from(in, (struct sweeping){STORE_ACC, i});
 }

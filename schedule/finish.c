@@ -4,8 +4,8 @@
  * Invariant: where parts of the reduction stand outside the accumulators, the
  * sums are whole in the last iteration of these alone, which is found here.
  *
- * Registers of an intrin have no elements to take.  They are stored to memory a
- * tile at a time:
+ * Registers of an intrin have no elements to take, and none to leave out where
+ * a tail was padded.  They are stored to memory a tile at a time:
  *
  *   for tiles:  for groups of threads:  registers -> results of the tile
  *               for groups of threads:  for lanes:  results -> stage
@@ -148,7 +148,8 @@ take_element(struct tt_inst *in)
   for (int d = 0; d < in->ss->stage->nspatial; d++)
     t[d] = tt_loop_value(in, d);
   int n = tt_lw_tile_index(in, from);
-  return tt_lw_finished(in, t, tt_load(in->lw->arena, in->results, n, from));
+  return tt_lw_guarded(
+      in, tt_lw_finished(in, t, tt_load(in->lw->arena, in->results, n, from)));
 }
 
 static struct tt_var *

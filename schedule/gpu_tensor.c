@@ -5,8 +5,8 @@
  * (warps) share: each keeps some of the instruction's results in registers.
  * What the block reads for some steps of the reduction lies in shared memory,
  * the rows of the instruction's operands below each other, swizzled where its
- * text asks for their places, padded where it does not, and copied ahead. Sizes
- * divide the axes: the instruction has no smaller form.
+ * text asks for their places, padded where it does not, and copied ahead. Where
+ * sizes do not divide the axes, tiles are whole, of zeros beyond the end.
  */
 #include "config.h"
 
@@ -20,6 +20,7 @@ enum {
   STEPS = 2,           /* of the instruction between copies, by default */
   AHEAD = 3,         /* copies there is room for, where they are asynchronous */
   ASYNCHRONOUS = 80, /* from this architecture on */
+  MOST_WASTE = 2,    /* times the work that a product is, with its tails */
   MOST_GROUP = 8     /* rows of blocks that run side by side */
 };
 
@@ -29,6 +30,15 @@ struct side {
   int loop, warp, tile, inner;
 };
 
+/* What a split into such parts leaves: nothing, or room for whole ones; false:
+ * there is not even one. */
+static bool
+tail_of(int64_t extent, int64_t size, enum tt_tail *tail)
+{
+  *tail = extent % size ? TT_TAIL_PAD : TT_TAIL_PEEL;
+  return extent >= size;
+}
+
 static bool
 split_side(struct tt_schedule *s, int stage, int axis, int64_t warps,
            int64_t tiles, int64_t size, struct side *out)
@@ -37,12 +47,13 @@ split_side(struct tt_schedule *s, int stage, int axis, int64_t warps,
   static const char *const suffix[] = {"w", "f", "i"};
   int64_t factors[] = {warps * tiles * size, tiles * size, size};
   int at[3], loop = axis;
-  if (ss->loops[axis].extent % factors[0])
-    return false;
   for (int i = 0; i < 3; i++) {
     const char *name =
         tt_arena_printf(s->arena, "%s_%s", ss->loops[axis].name, suffix[i]);
-    loop = tt_split(s, stage, loop, factors[i], name, TT_TAIL_PEEL);
+    enum tt_tail tail;
+    if (!tail_of(ss->loops[loop].extent, factors[i], &tail))
+      return false;
+    loop = tt_split(s, stage, loop, factors[i], name, tail);
     if (loop < 0)
       return false;
     at[i] = loop;
@@ -60,10 +71,11 @@ split_steps(struct tt_schedule *s, int stage, int axis, int64_t steps,
 {
   const struct tt_stage_schedule *ss = &s->stages[stage];
   const char *stem = ss->loops[axis].name;
-  if (ss->loops[axis].extent % (steps * size))
+  enum tt_tail tail;
+  if (!tail_of(ss->loops[axis].extent, steps * size, &tail))
     return false;
   int step = tt_split(s, stage, axis, steps * size,
-                      tt_arena_printf(s->arena, "%s_f", stem), TT_TAIL_PEEL);
+                      tt_arena_printf(s->arena, "%s_f", stem), tail);
   int inner = step < 0 ? -1
                        : tt_split(s, stage, step, size,
                                   tt_arena_printf(s->arena, "%s_i", stem),
@@ -188,6 +200,19 @@ bind_blocks(struct tt_schedule *s, int stage, const struct side *row,
   return loop >= 0 && tt_bind(s, stage, loop, TT_BLOCK_X) ? loop : -1;
 }
 
+/* How many times the work of the stage its tiles are. */
+static double
+waste(const struct tt_stage_schedule *ss)
+{
+  const struct tt_stage *st = ss->stage;
+  double tiled = 1, points = 1;
+  for (int i = 0; i < ss->norder; i++)
+    tiled *= (double)ss->loops[ss->order[i]].extent;
+  for (int a = 0; a < st->nspatial + st->nreduce; a++)
+    points *= (double)ss->loops[a].axis->extent;
+  return tiled / points;
+}
+
 static bool
 tile_stage(struct tt_schedule *s, int stage, int row,
            const struct tt_intrin *in, const struct tt_gpu_warps *w)
@@ -212,7 +237,8 @@ tile_stage(struct tt_schedule *s, int stage, int row,
                         sides[1].inner, sides[2].inner};
   for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
     order[n++] = inside[i];
-  if (!tt_reorder(s, stage, n, order) || !bind_rest(s, stage, rest, nrest))
+  if (waste(&s->stages[stage]) > MOST_WASTE ||
+      !tt_reorder(s, stage, n, order) || !bind_rest(s, stage, rest, nrest))
     return false;
   int block = bind_blocks(s, stage, &sides[0], &sides[1], w->row_group);
   return block >= 0 && tt_bind(s, stage, sides[0].warp, TT_THREAD_Z) &&
@@ -332,6 +358,9 @@ static const struct {
     {1, 2, 16, 16}, {2, 1, 16, 16}, {1, 1, 16, 16},
 };
 
+/* Of a step of the instruction, for threads that wait for each other. */
+#define WAIT_COST 0.125
+
 /* What it costs: a larger tile reads less, and gives fewer blocks. */
 static double
 tile_cost(int64_t rows, int64_t cols, double points,
@@ -379,10 +408,15 @@ tt_gpu_choose_warps(struct tt_arena *arena, const struct tt_schedule *s,
           .steps = (n + most - 1) / most,
           .stages = (n - 1) % most + 1,
           .row_group = 1};
+      struct tt_schedule *trial = tt_gpu_trial(arena, s);
       double cost = tile_cost(ri * w.rows * w.row_warps,
-                              ci * w.cols * w.col_warps, points, g);
+                              ci * w.cols * w.col_warps, points, g) *
+                    (1 + WAIT_COST / w.steps);
       if ((least > 0 && cost >= least) || !tt_gpu_tensor_fits(in, &w, g) ||
-          tt_gpu_tensor(tt_gpu_trial(arena, s), stage, in, &w) != TT_GPU_DONE)
+          tt_gpu_tensor(trial, stage, in, &w) != TT_GPU_DONE)
+        continue;
+      cost *= waste(&trial->stages[stage]);
+      if (least > 0 && cost >= least)
         continue;
       *out = w;
       least = cost;

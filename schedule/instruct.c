@@ -3,7 +3,7 @@
  *
  * Invariant: an instruction's operands are found in the very value that its
  * body computes.  Where a tile is not whole, in the tail of a split, there is
- * no instruction but the loops themselves.
+ * no instruction but the loops themselves; tails that are padded are whole.
  */
 #include "config.h"
 
@@ -22,7 +22,9 @@ is_exact(const struct tt_inst *in, int loop)
   if (l->node == TT_AXIS || in->extent[loop])
     return true;
   int64_t e = tt_max_extent(in, l->parent);
-  return (e % l->factor == 0 || (l->tail == TT_TAIL_SHIFT && e > l->factor)) &&
+  return (e % l->factor == 0 ||
+          ((l->tail == TT_TAIL_SHIFT || l->tail == TT_TAIL_PAD) &&
+           e > l->factor)) &&
          is_exact(in, l->parent);
 }
 
@@ -36,7 +38,7 @@ bool
 tt_lw_whole_tiles(const struct tt_inst *in)
 {
   const struct tt_intrin *k = in->ss->intrin;
-  if (!k || in->nguards)
+  if (!k || !tt_lw_all_padded(in))
     return false;
   for (int i = 0; i < k->nspatial + k->nreduce; i++)
     if (tt_max_extent(in, in->ss->tile[i]) != index_of(k, i)->extent ||
@@ -94,8 +96,16 @@ find_operands(struct tt_inst *in, struct finding *f,
   const char *name = in->ss->stage->out->name;
   struct tt_place_values p = tt_lw_place_of(in);
   const struct tt_expr *value = tt_lw_at_place(&p, in->ss->value);
-  if (tt_intrin_matches(k, value, accept, f, found))
-    return true;
+  if (tt_intrin_matches(k, value, accept, f, found)) {
+    if (!in->nguards || tt_lw_is_harmless(in, value))
+      return true;
+    lw->error = tt_arena_printf(
+        lw->arena,
+        "%s reads beyond the tails of %s: copies of its operands that are laid "
+        "out by loops have room for them",
+        k->name, name);
+    return false;
+  }
   if (f->conditional >= 0)
     lw->error = tt_arena_printf(
         lw->arena,

@@ -278,11 +278,13 @@ all_entered(const struct tt_inst *in, int loop)
   return all_entered(in, l->child[0]) && all_entered(in, l->child[1]);
 }
 
+/* (Of a reduction, where an intrin sums zeros with the rest.) */
 static bool
 is_padded(const struct tt_inst *in, int split)
 {
   const struct tt_loop *l = &in->ss->loops[split];
-  return in->ss->loops[l->child[0]].tail == TT_TAIL_PAD && !l->reduce;
+  return in->ss->loops[l->child[0]].tail == TT_TAIL_PAD &&
+         (!l->reduce || in->ss->intrin);
 }
 
 static const struct tt_expr *
@@ -311,6 +313,15 @@ stmt
 tt_lw_guarded(struct tt_inst *in, stmt st)
 {
   return guarded(in, st, false);
+}
+
+bool
+tt_lw_all_padded(const struct tt_inst *in)
+{
+  for (int i = 0; i < in->nguards; i++)
+    if (!is_padded(in, in->guards[i]))
+      return false;
+  return true;
 }
 
 /* The same without those of padded tails. */

@@ -156,6 +156,11 @@ const struct tt_stmt *tt_lw_guarded(struct tt_inst *, const struct tt_stmt *);
 /* The same without those of padded tails: what is computed there lies in
  * memory made for it. */
 const struct tt_stmt *tt_lw_padded(struct tt_inst *, const struct tt_stmt *);
+/* Are all guards at the place reached those of padded tails? */
+bool tt_lw_all_padded(const struct tt_inst *);
+/* Can a value be computed for points that are none of the stage's: is all that
+ * it reads, copies with padded tails above all, there for them, too? */
+bool tt_lw_is_harmless(const struct tt_inst *, const struct tt_expr *value);
 /* The value where padded tails have points of the stage, else the other. */
 const struct tt_expr *tt_lw_inside_padding(struct tt_inst *,
                                            const struct tt_expr *value,

@@ -8,6 +8,7 @@
  */
 #include "config.h"
 
+#include "ir/passes.h"
 #include "schedule/state.h"
 
 #include <string.h>
@@ -191,6 +192,39 @@ check_inside(struct tt_schedule *s, int stage, int at)
   return true;
 }
 
+static const struct tt_expr *
+put_zero(void *ctx, struct tt_arena *ar, const struct tt_expr *e)
+{
+  (void)ctx;
+  return e->kind == TT_LOAD ? tt_zero(ar, e->type.dtype) : e;
+}
+
+/* Adds it nothing where its operands are zero? */
+static bool
+adds_no_zeros(struct tt_arena *ar, const struct tt_intrin *in)
+{
+  const struct tt_expr *v =
+      tt_simplify(ar, tt_expr_rewrite(ar, in->value, put_zero, NULL), NULL);
+  return in->red == TT_RED_SUM &&
+         (v->kind == TT_FLT ? v->fval == 0 : tt_is_int(v, 0));
+}
+
+/* Has a split room for whole tiles, from zeros, in registers that are stored
+ * point by point? */
+static bool
+is_padded(struct tt_schedule *s, int stage, int outer, int acc)
+{
+  const struct tt_stage_schedule *ss = &s->stages[stage];
+  const struct tt_loop *l = &ss->loops[outer];
+  const struct tt_intrin *in = ss->intrin;
+  bool inside = false;
+  for (int i = acc + 1; i < ss->norder; i++)
+    inside |= tt_comes_from(ss, ss->order[i], outer);
+  return l->tail == TT_TAIL_PAD && in->operands[in->result].reg &&
+         ss->loops[l->parent].extent > l->factor &&
+         (l->reduce ? adds_no_zeros(s->arena, in) : !inside);
+}
+
 /* The tails of the splits that a loop of the tile comes from. */
 static bool
 check_tails(struct tt_schedule *s, int stage, int loop, int acc)
@@ -207,6 +241,8 @@ check_tails(struct tt_schedule *s, int stage, int loop, int acc)
       continue;
     bool inside = false;
     int outer = l->node == TT_SPLIT_INNER ? l->other : h;
+    if (is_padded(s, stage, outer, acc))
+      continue;
     for (int i = acc + 1; i < ss->norder && reg; i++)
       inside |= tt_comes_from(ss, ss->order[i], outer);
     if (inside || in->threads > 1 || l->tail == TT_TAIL_GUARD ||
@@ -233,13 +269,19 @@ check_accumulators(struct tt_schedule *s, int stage, int acc)
                      "%s keeps its result in a register: %s needs accumulators "
                      "(cache_write) outside %s",
                      in->name, name, ss->loops[ss->tile[0]].name);
-  for (int i = 0; i <= acc && ss->finish >= 0 && in->threads > 1; i++)
+  bool pads = false;
+  for (int h = 0; h < ss->nloops; h++)
+    pads |= ss->loops[h].node == TT_SPLIT_OUTER && !ss->loops[h].reduce &&
+            ss->loops[h].tail == TT_TAIL_PAD &&
+            ss->loops[ss->loops[h].parent].extent % ss->loops[h].factor;
+  for (int i = 0; i <= acc && (ss->finish >= 0 || pads) && in->threads > 1; i++)
     if (tt_is_thread(ss->loops[ss->order[i]].kind))
       return tt_refuse(s,
                        "loop %s of %s is outside the accumulators: %s cannot "
                        "take the sums that the %d threads of %s store together",
                        ss->loops[ss->order[i]].name, name,
-                       tt_stage_name(s, ss->finish), in->threads, in->name);
+                       ss->finish >= 0 ? tt_stage_name(s, ss->finish) : name,
+                       in->threads, in->name);
   for (int i = 0; i <= acc; i++)
     if (ss->loops[ss->order[i]].reduce)
       return tt_refuse(s,
@@ -250,7 +292,8 @@ check_accumulators(struct tt_schedule *s, int stage, int acc)
     const struct tt_loop *l = &ss->loops[h];
     if (l->node == TT_SPLIT_OUTER &&
         ss->loops[l->parent].extent % l->factor != 0 &&
-        (l->tail == TT_TAIL_GUARD || l->tail == TT_TAIL_PAD))
+        (l->tail == TT_TAIL_GUARD ||
+         (l->tail == TT_TAIL_PAD && !is_padded(s, stage, h, acc))))
       return tt_refuse(
           s,
           "%s of %s has a guarded tail, and %s keeps its result in "

@@ -107,11 +107,11 @@ shape(struct tt_arena *ar, const char *name, const char *row,
 /* The product that the instruction is for; with a stage after it that takes
  * its sums, or without. */
 static const char *
-product_of(struct tt_arena *ar, const struct tt_intrin *in, const char *m,
-           const char *n, const char *k, bool finished)
+product_of(struct tt_arena *ar, const struct tt_intrin *in,
+           const char *const *sizes, bool finished)
 {
   static const char *const vars[] = {"m", "n", "k"};
-  const char *const sizes[] = {m, n, k};
+  const char *m = sizes[0], *n = sizes[1];
   const struct tt_operand_of *c = &in->operands[0], *a = &in->operands[1],
                              *b = &in->operands[2];
   const char *from = tt_dtype_name(a->tensor->dtype);
@@ -153,17 +153,19 @@ use(struct tt_schedule *s, const struct tt_intrin *in)
 }
 
 /* No thread reads or overwrites too early, all wait once a tile, and matrices
- * whose places the text asks for find all banks free. */
+ * whose places the text asks for find all banks free, as copies of vectors do.
+ */
 static void
 check_copies(struct tt_arena *ar, const struct tt_nest *nest,
-             const struct tt_intrin *in)
+             const struct tt_intrin *in, bool vectors)
 {
   struct gpu_made m;
   assert_true(gpu_made(ar, nest, TT_CUDA, &m));
   const char *error = gpu_check_barriers(ar, &m);
   if (!error && gpu_waits_in_loop(&m) != 1)
     error = "threads wait more than once a tile";
-  for (int i = 0; i < 2 && !error && tt_operand_by_place(in, i + 1); i++) {
+  bool apart = vectors && tt_operand_by_place(in, 1);
+  for (int i = 0; i < 2 && !error && apart; i++) {
     struct gpu_steps t =
         gpu_bank_steps(ar, &m.nest.kernels[0], i ? "B_s" : "A_s");
     if (t.least == 0 || t.taken != t.least)
@@ -175,10 +177,15 @@ check_copies(struct tt_arena *ar, const struct tt_nest *nest,
   gpu_made_free(&m);
 }
 
+/* Whole tiles, and ones with tails in every direction. */
+static const char *const whole[] = {"64", "64", "128"};
+static const char *const tails[] = {"50", "50", "120"};
+
 /* Its sums are results, or finished by another stage; in plain C, where it is
  * not there, or compiled by nvcc, where it is. */
 static void
-check_all(enum tt_built_in built_in, bool finished, bool compiled)
+check_all(enum tt_built_in built_in, const char *const *sizes, bool finished,
+          bool compiled)
 {
   struct run all = compile_for(built_in, "output Y: f32; Y = 1.0;");
   struct tt_arena *ar = all.arena;
@@ -191,8 +198,7 @@ check_all(enum tt_built_in built_in, bool finished, bool compiled)
   for (int i = 0; i < p->nintrins; i++) {
     const struct tt_intrin *in = p->intrins[i];
     const char *error = NULL;
-    runs[i] =
-        compile_for(built_in, product_of(ar, in, "64", "64", "128", finished));
+    runs[i] = compile_for(built_in, product_of(ar, in, sizes, finished));
     const struct tt_program *q = runs[i].result.program;
     struct tt_schedule *s = tt_schedule_new(ar, q, false);
     use(s, tt_find_intrin(s, in->name));
@@ -202,7 +208,7 @@ check_all(enum tt_built_in built_in, bool finished, bool compiled)
     if (!tt_schedule_lower(ar, s, &nests[i], &error))
       fail_msg("%s: %s", in->name, error);
     if (in->threads > 1)
-      check_copies(ar, &nests[i], in);
+      check_copies(ar, &nests[i], in, sizes == whole);
     struct tt_values *want = tt_values_new();
     tt_values_random(want, q, (uint64_t)i);
     assert_null(tt_interpret_program(q, want));
@@ -228,15 +234,23 @@ static void
 each_is_right(void **state)
 {
   (void)state;
-  check_all(TT_BUILT_IN_CUDA, false, false);
-  check_all(TT_BUILT_IN_OPENCL, false, false);
+  check_all(TT_BUILT_IN_CUDA, whole, false, false);
+  check_all(TT_BUILT_IN_OPENCL, whole, false, false);
 }
 
 static void
 their_sums_can_be_finished(void **state)
 {
   (void)state;
-  check_all(TT_BUILT_IN_CUDA, true, false);
+  check_all(TT_BUILT_IN_CUDA, whole, true, false);
+}
+
+static void
+tails_are_padded(void **state)
+{
+  (void)state;
+  check_all(TT_BUILT_IN_CUDA, tails, false, false);
+  check_all(TT_BUILT_IN_CUDA, tails, true, false);
 }
 
 /* Threads that each have accumulators of their own cannot store them together.
@@ -275,8 +289,9 @@ each_is_right_compiled(void **state)
     fprintf(stderr, "skipped: no nvcc\n");
     skip();
   }
-  check_all(TT_BUILT_IN_CUDA, false, true);
-  check_all(TT_BUILT_IN_CUDA, true, true);
+  check_all(TT_BUILT_IN_CUDA, whole, false, true);
+  check_all(TT_BUILT_IN_CUDA, whole, true, true);
+  check_all(TT_BUILT_IN_CUDA, tails, false, true);
 }
 
 /* ---- default schedules -------------------------------------------------- */
@@ -444,6 +459,7 @@ main(void)
       cmocka_unit_test(own_ones_come_first),
       cmocka_unit_test(each_is_right),
       cmocka_unit_test(their_sums_can_be_finished),
+      cmocka_unit_test(tails_are_padded),
       cmocka_unit_test(reach_is_named),
       cmocka_unit_test(each_is_right_compiled),
       cmocka_unit_test(architectures_have_theirs),

@@ -27,6 +27,30 @@ tt_gpu_options(enum tt_gpu_language language)
                                      .entry = plain_c};
 }
 
+/* "A_s 4096": what a block shares, and how many bytes each takes. */
+static void
+name_shared(void *ctx, const struct tt_stmt *s)
+{
+  struct tt_sb *sb = ctx;
+  if (s->kind == TT_ALLOC && s->tensor->scope == TT_SHARED)
+    tt_sb_printf(sb, "%s%s %lld", sb->len ? ", " : "", s->tensor->name,
+                 (long long)(tt_tensor_size(s->tensor) *
+                             tt_dtype_bytes(s->tensor->dtype)));
+}
+
+static const char *
+shares_too_much(struct pass *p, const struct tt_stmt *body)
+{
+  struct tt_sb names = {0};
+  tt_walk(body, name_shared, &names);
+  const char *text = tt_arena_printf(
+      p->arena, "blocks of a GPU would share %lld bytes (%s); at most %lld",
+      (long long)tt_gpu_shared(body), tt_sb_str(&names),
+      (long long)p->options->shared_bytes);
+  tt_sb_free(&names);
+  return text;
+}
+
 const char *
 tt_gpu_make(struct pass *p, const struct tt_stmt *s, struct gpu_nest *out)
 {
@@ -38,11 +62,9 @@ tt_gpu_make(struct pass *p, const struct tt_stmt *s, struct gpu_nest *out)
     out->kernels[i].body = p->error ? body : tt_gpu_banks(p, body);
     if (out->kernels[i].body != body && !p->error)
       p->error = tt_verify_stmt(p->arena, out->kernels[i].body, true);
-    int64_t shared = tt_gpu_shared(out->kernels[i].body);
-    if (!p->error && shared > p->options->shared_bytes)
-      p->error = tt_arena_printf(
-          p->arena, "blocks of a GPU would share %lld bytes; at most %lld",
-          (long long)shared, (long long)p->options->shared_bytes);
+    if (!p->error &&
+        tt_gpu_shared(out->kernels[i].body) > p->options->shared_bytes)
+      p->error = shares_too_much(p, out->kernels[i].body);
     if (!p->error)
       out->kernels[i].body = tt_gpu_complete(p, &out->kernels[i]);
   }

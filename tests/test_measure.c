@@ -444,7 +444,7 @@ test_failures(void **state)
   struct matmul m = matmul(b->arena, TT_F32, 80, TT_INPUT);
   struct tt_measure_options o = options();
   o.cc = b->cc;
-  o.jobs = 1; /* so that objects go in order */
+  o.jobs = 1;     /* so that objects go in order */
   o.timeout = 10; /* one takes them all; others may wait for a CPU */
   struct tt_measurer *me = measurer(m.p, &o);
   struct tt_result r[17];

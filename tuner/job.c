@@ -452,7 +452,11 @@ instructions(const struct tt_job *job, struct tt_sb *sb)
   for (int i = 0; i < s->nstages; i++) {
     const struct tt_intrin *in = s->stages[i].intrin;
     const char *name = s->stages[i].stage->out->name;
-    if (in && sm > 0 && tt_intrin_arch(in) > 10 * sm)
+    if (in && in->threads > 1 &&
+        tt_options_language(job->options) != TT_LANGUAGE_CUDA)
+      tt_sb_printf(sb, "%s: only CUDA C has %s: loops do its work here\n", name,
+                   in->name);
+    else if (in && sm > 0 && tt_intrin_arch(in) > 10 * sm)
       tt_sb_printf(
           sb,
           "%s: sm_%d does not have %s, which is of sm_%d: loops do its "

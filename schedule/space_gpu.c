@@ -93,16 +93,30 @@ is_inside(const struct tt_expr *load)
   return true;
 }
 
-/* The spatial axes along which everything that is read can be laid out. */
+/* Is the tensor read through a copy that has its border? */
+static bool
+has_border(const struct tt_gpu_rule *rule, const struct tt_tensor *t)
+{
+  for (int i = 0; i < rule->noperands; i++)
+    if (rule->operand[i] == t)
+      return rule->padded[i];
+  return false;
+}
+
+/* The spatial axes along which everything that is read can be laid out, or
+ * (with borders) is read through a copy that has its border. */
 static unsigned
-padded_axes(const struct tt_stage *st, const struct tt_access *acc, int nacc)
+padded_axes(const struct tt_gpu_rule *rule, const struct tt_stage *st,
+            const struct tt_access *acc, int nacc, bool borders)
 {
   unsigned axes = st->where || nacc > TT_GPU_MAX_OPERANDS ? 0 : ~0u;
   for (int i = 0; i < nacc; i++)
     for (int a = 0; a < st->nspatial; a++)
       if (acc[i].stride[a] != 0 &&
           (acc[i].several || !acc[i].affine ||
-           acc[i].tensor->role == TT_CONST || !is_inside(acc[i].load)))
+           acc[i].tensor->role == TT_CONST ||
+           !(is_inside(acc[i].load) ||
+             (borders && has_border(rule, acc[i].tensor)))))
         axes &= ~(1u << a);
   return axes;
 }
@@ -117,7 +131,8 @@ tt_gpu_lanes_along(const struct tt_gpu_rules *r, const struct tt_gpu_rule *rule,
   int all = lanes_of(r, st), lanes = all;
   while (lanes > 1 && tt_gpu_extent_of(st, axis) % lanes)
     lanes /= 2;
-  if (lanes < all && tt_gpu_extent_of(st, axis) > all && rule->pads >> axis & 1)
+  if (lanes < all && tt_gpu_extent_of(st, axis) > all &&
+      rule->vec_pads >> axis & 1)
     return all;
   return lanes >= LEAST_VECTOR || tt_gpu_extent_of(st, axis) == lanes ? lanes
                                                                       : 0;
@@ -219,15 +234,15 @@ add_divisors(int64_t n, int64_t most, int64_t *out, int k)
 /* The same of an axis in so many at a time; where few divide it and it can be
  * rounded up, powers of two as well. */
 static int
-add_factors(const struct tt_gpu_rule *rule, const struct tt_stage *st, int axis,
-            int64_t lanes, int64_t most, int64_t *out, int k)
+add_factors(unsigned pads, const struct tt_stage *st, int axis, int64_t lanes,
+            int64_t most, int64_t *out, int k)
 {
   int64_t n = tt_gpu_extent_of(st, axis), fits = 1;
   for (int64_t d = 1; d <= most && d * lanes <= n; d++)
     fits = n % (d * lanes) == 0 ? d : fits;
   if (n % lanes == 0)
     k = add_divisors(n / lanes, most, out, k);
-  if (fits < most / 2 && n > most * lanes && rule->pads >> axis & 1)
+  if (fits < most / 2 && n > most * lanes && pads >> axis & 1)
     k = add_divisors(most, most, out, k);
   return k;
 }
@@ -236,15 +251,15 @@ add_factors(const struct tt_gpu_rule *rule, const struct tt_stage *st, int axis,
  * preferred: where none of at least half of it divides it, the next one that
  * does. */
 static int64_t
-legal_factor(const struct tt_gpu_rule *rule, const struct tt_stage *st,
-             int axis, int64_t lanes, int64_t preferred, int64_t most)
+legal_factor(unsigned pads, const struct tt_stage *st, int axis, int64_t lanes,
+             int64_t preferred, int64_t most)
 {
   int64_t n = tt_gpu_extent_of(st, axis), d = preferred;
   while (d > 1 && n % (d * lanes))
     d--;
   if (2 * d >= preferred)
     return d;
-  if (rule->pads >> axis & 1)
+  if (pads >> axis & 1)
     return preferred;
   for (int64_t more = preferred + 1; more <= most; more++)
     if (n % (more * lanes) == 0)
@@ -270,18 +285,18 @@ add_knobs(struct tt_gpu_rules *r, struct tt_gpu_rule *rule, int stage)
   int64_t mr[MOST_ROWS + 1], nr[MOST_VECTORS + 1];
   int nmr = 0, nnr = 0;
   for (int i = 0; i < rule->nrow; i++)
-    nmr = add_factors(rule, st, rule->row[i], 1, MOST_ROWS, mr, nmr);
+    nmr = add_factors(rule->pads, st, rule->row[i], 1, MOST_ROWS, mr, nmr);
   for (int i = 0; i < rule->nvec; i++)
-    nnr = add_factors(rule, st, rule->vec[i],
+    nnr = add_factors(rule->vec_pads, st, rule->vec[i],
                       tt_gpu_lanes_along(r, rule, st, rule->vec[i]),
                       MOST_VECTORS, nr, nnr);
   rule->k_vec = add_choice(r, stage, "vec", rule->nvec, 0);
   rule->k_row = add_choice(r, stage, "row", rule->nrow, 0);
   int u = rule->nrow && rule->row[0] == rule->vec[0]; /* see choose() */
-  int64_t rows = u < rule->nrow
-                     ? legal_factor(rule, st, rule->row[u], 1, ROWS, MOST_ROWS)
-                     : 1;
-  int64_t vectors = legal_factor(rule, st, rule->vec[0],
+  int64_t rows = u < rule->nrow ? legal_factor(rule->pads, st, rule->row[u], 1,
+                                               ROWS, MOST_ROWS)
+                                : 1;
+  int64_t vectors = legal_factor(rule->vec_pads, st, rule->vec[0],
                                  tt_gpu_lanes_along(r, rule, st, rule->vec[0]),
                                  VECTORS, MOST_VECTORS);
   rule->k_mr = add_knob(r, stage, "mr", TT_KNOB_FACTOR, nmr, mr, rows);
@@ -422,7 +437,9 @@ derive(struct tt_gpu_rules *r, int stage, double share)
   if (!lanes_of(r, st) || !r->target.gpu.cpu)
     return;
   int nacc = tt_accesses(r->arena, st, st->value, acc);
-  rule->pads = padded_axes(st, acc, nacc);
+  find_operands(r, rule, stage, acc, nacc);
+  rule->pads = padded_axes(rule, st, acc, nacc, true);
+  rule->vec_pads = padded_axes(rule, st, acc, nacc, false);
   /* First those that are whole vectors. */
   for (int whole = 1; whole >= 0; whole--)
     for (int a = st->nspatial - 1; a >= 0; a--)
@@ -435,7 +452,6 @@ derive(struct tt_gpu_rules *r, int stage, double share)
   rule->tiled = rule->nvec > 0;
   if (!rule->tiled)
     return;
-  find_operands(r, rule, stage, acc, nacc);
   add_knobs(r, rule, stage);
 }
 

@@ -27,7 +27,9 @@ struct tt_gpu_rule {
       *intrin[TT_GPU_MAX_INTRINS];          /* that can do the inside */
   int k_intrin, k_warps[TT_GPU_WARP_KNOBS]; /* as in tt_gpu_warps */
   int nvec, vec[TT_GPU_MAX_AXES], nrow, row[TT_GPU_MAX_AXES];
-  unsigned pads; /* axes that can be rounded up, a bit each */
+  unsigned pads;     /* axes that can be rounded up, a bit each */
+  unsigned vec_pads; /* vectors, too: copies with a border are read lane by
+                        lane where these are not whole */
   int noperands;
   const struct tt_tensor *operand[TT_GPU_MAX_OPERANDS];
   struct tt_access access[TT_GPU_MAX_OPERANDS];

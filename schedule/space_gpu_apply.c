@@ -53,7 +53,8 @@ choose(const struct tt_gpu_rules *r, const int *config,
     t->padded |= 1u << t->v;
   if (t->u >= 0 && tt_gpu_extent_of(st, t->u) % t->mr)
     t->padded |= 1u << t->u;
-  if (t->padded & ~rule->pads)
+  unsigned vector = 1u << t->v;
+  if (t->padded & ~rule->pads || t->padded & vector & ~rule->vec_pads)
     return false;
   t->ku = value_of(r, config, rule->k_ku, 1);
   int64_t vectors = t->nr / t->lanes;
@@ -85,7 +86,8 @@ split_threads(struct tt_schedule *s, int stage, const struct tt_gpu_rule *rule,
   for (int64_t d = 2; d <= n && d <= MAX_THREADS; d++)
     if (n % d == 0 && (d <= threads || !part))
       part = d;
-  if ((part == 0 || part > threads) && n > 1 && rule->pads >> axis & 1) {
+  unsigned pads = axis == t->v ? rule->vec_pads : rule->pads;
+  if ((part == 0 || part > threads) && n > 1 && pads >> axis & 1) {
     part = threads < 2 ? 2 : tt_min64(threads, n);
     t->padded |= n % part ? 1u << axis : 0;
   }

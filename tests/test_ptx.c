@@ -176,8 +176,8 @@ random_kernels_are_right(void **state)
 
 /* ---- instructions of warps --------------------------------------------- */
 
-/* Products that instructions which come with the tool match: in all layouts,
- * and with a stage behind them. */
+/* Products that instructions which come with the tool match: in all layouts, of
+ * sizes that tiles divide and others, and with a stage behind them. */
 static const struct {
   const char *text;
   int arch;
@@ -202,6 +202,9 @@ static const struct {
     {"input A[64,64], B[64,64]: u8; output C[64,64]: i32;\n"
      "C[m,n] = sum[k](i32(A[m,k]) * i32(B[k,n]));",
      75},
+    {"input A[70,50], B[50,90]: f16; output C[70,90]: f32;\n"
+     "C[m,n] = sum[k](f32(A[m,k]) * f32(B[k,n]));",
+     80},
     {"input A[64,64], B[64,32]: f16; output C[64,32]: f32;\n"
      "C[m,n] = sum[k](f32(A[m,k]) * f32(B[k,n]));",
      75},

@@ -276,6 +276,27 @@ longest_reduction(const struct tt_stage *st)
   return most;
 }
 
+/* Are the vectors of the steps of a long sum on pages of their own, and read by
+ * many rows of results?  Then a copy in which they lie together pays: where the
+ * stride is a power of two all of them would be in one set of the cache. */
+static bool
+is_scattered(const struct tt_gpu_rule *rule, const struct tt_stage *st,
+             const struct tt_access *a)
+{
+  enum { PAGE = 4096, LONG = 64, MANY = 64 };
+  int64_t rows = 1;
+  bool far = false;
+  for (int i = 0; i < rule->nrow; i++)
+    if (a->stride[rule->row[i]] == 0)
+      rows *= tt_gpu_extent_of(st, rule->row[i]);
+  for (int i = 0; i < st->nreduce; i++) {
+    int64_t stride = a->stride[st->nspatial + i];
+    far |= st->reduce[i]->extent >= LONG && stride < INT64_MAX &&
+           stride * (int64_t)tt_dtype_bytes(a->tensor->dtype) >= PAGE;
+  }
+  return far && rows >= MANY;
+}
+
 static void
 add_knobs(struct tt_gpu_rules *r, struct tt_gpu_rule *rule, int stage)
 {
@@ -309,7 +330,9 @@ add_knobs(struct tt_gpu_rules *r, struct tt_gpu_rule *rule, int stage)
   for (int i = 0; i < rule->noperands; i++) {
     const char *name =
         tt_arena_printf(r->arena, "pack.%s", rule->operand[i]->name);
-    bool bad = rule->access[i].stride[rule->vec[0]] > 1;
+    int64_t along = rule->access[i].stride[rule->vec[0]];
+    bool bad =
+        along > 1 || (along == 1 && is_scattered(rule, st, &rule->access[i]));
     if (!rule->padded[i] && rule->access[i].affine)
       rule->k_pack[i] = add_choice(r, stage, name, 2, bad);
   }

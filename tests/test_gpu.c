@@ -416,6 +416,29 @@ prime_extents_have_tiles(void **state)
   }
 }
 
+/* On such a device rows that are a page apart are copied together. */
+static void
+scattered_rows_are_packed(void **state)
+{
+  (void)state;
+  static const int64_t columns[] = {512, 1024};
+  for (int i = 0; i < 2; i++) {
+    struct tt_arena *ar = tt_arena_new();
+    struct tt_program *p = tt_matmul_program(ar, 64, columns[i], 64);
+    struct tt_space *space = tt_gpu_space_new(ar, p, &a_cpu, false);
+    int config[64];
+    tt_gpu_space_default(space, config);
+    struct tt_schedule *s = tt_gpu_space_schedule(ar, space, config);
+    struct tt_sb text = {0};
+    assert_non_null(s);
+    tt_schedule_print(s, &text);
+    bool packed = strstr(tt_sb_str(&text), "C.cache_read(B, root") != NULL;
+    assert_int_equal(packed, i == 1);
+    tt_sb_free(&text);
+    tt_arena_free(ar);
+  }
+}
+
 /* Y[k, x] = sum[c](F[k, c] * X[c, x] for x > 0, else 0): nothing along x can be
  * rounded up. */
 static struct tt_program *
@@ -684,6 +707,7 @@ main(void)
       cmocka_unit_test(threads_share_long_reductions),
       cmocka_unit_test(blocks_fill_their_own_memory),
       cmocka_unit_test(prime_extents_have_tiles),
+      cmocka_unit_test(scattered_rows_are_packed),
       cmocka_unit_test(defaults_fit_the_extents),
       cmocka_unit_test(large_weights_leave_a_choice),
       cmocka_unit_test(random_kernels_keep_results),

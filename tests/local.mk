@@ -277,7 +277,8 @@ tests_test_staging_LDADD = tests/libexec.a tests/librandom.a \
 	schedule/libschedule.a codegen/libcodegen.a ir/libir.a $(CMOCKA_LIBS)
 PTX_SOURCES = tests/exec_ptx.c tests/exec_ptx.h \
 	tests/cuda_file.c tests/cuda_file.h tests/ptx.h tests/ptx_internal.h \
-	tests/ptx_parse.c tests/ptx_ops.c tests/ptx_memory.c tests/ptx_warp.c \
+	tests/ptx_parse.c tests/ptx_value.c tests/ptx_ops.c \
+	tests/ptx_memory.c tests/ptx_warp.c \
 	tests/ptx_run.c
 check_PROGRAMS += tests/test_ptx
 TESTS += tests/test_ptx

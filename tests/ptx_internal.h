@@ -176,6 +176,8 @@ struct block {
 bool ptx_has(const struct ptx_instruction *, const char *word);
 /* Type i of the instruction, the last one where it has fewer. */
 struct ptx_type ptx_type(const struct ptx_instruction *, int i);
+/* Bits beyond the type's are zero, or copies of the sign. */
+uint64_t ptx_extend(struct ptx_type, uint64_t);
 /* The bits of an operand, extended as the type says. */
 uint64_t ptx_get(const struct thread *, const struct ptx_operand *,
                  struct ptx_type);

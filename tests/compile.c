@@ -3,6 +3,8 @@
 
 #include "tests/compile.h"
 
+#include <string.h>
+
 struct run
 start(void)
 {
@@ -13,14 +15,27 @@ start(void)
   return r;
 }
 
-struct run
-compile_text(const char *text, size_t len)
+static struct run
+compile(const char *text, size_t len, const struct tt_frontend_options *o)
 {
   struct run r = start();
 
-  r.result = tt_compile_text(r.arena, r.diags, "t.te", text, len, NULL, false);
+  r.result = tt_compile_text(r.arena, r.diags, "t.te", text, len, o, false);
   tt_diags_print(r.diags, &r.text, false);
   return r;
+}
+
+struct run
+compile_text(const char *text, size_t len)
+{
+  return compile(text, len, NULL);
+}
+
+struct run
+compile_built_in(const char *text, enum tt_built_in built_in)
+{
+  const struct tt_frontend_options o = {.built_in = built_in};
+  return compile(text, strlen(text), &o);
 }
 
 void

@@ -16,6 +16,8 @@ struct run {
 struct run start(void);
 /* Compile a text named t.te. */
 struct run compile_text(const char *text, size_t len);
+/* The same with the intrins that come with the tool. */
+struct run compile_built_in(const char *text, enum tt_built_in);
 void finish(struct run *);
 
 #endif

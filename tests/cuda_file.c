@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/exec_c.h"
+
 static void
 add_text(struct cuda_file *f, const char *name, const char *text)
 {
@@ -50,21 +52,6 @@ cuda_file_write(const struct cuda_file *f, const char *path)
   return fclose(out) == 0 && ok;
 }
 
-static const char *
-contents(struct tt_arena *arena, const char *path)
-{
-  struct tt_sb sb = {0};
-  char part[4096];
-  FILE *f = fopen(path, "r");
-  for (size_t n; f && (n = fread(part, 1, sizeof part, f)) > 0;)
-    tt_sb_addn(&sb, part, n);
-  if (f)
-    fclose(f);
-  const char *text = tt_arena_strdup(arena, tt_sb_str(&sb));
-  tt_sb_free(&sb);
-  return text;
-}
-
 const char *
 cuda_file_ptx(struct tt_arena *arena, const struct cuda_file *f,
               const char *arch, const char **error)
@@ -82,10 +69,10 @@ cuda_file_ptx(struct tt_arena *arena, const struct cuda_file *f,
       arena, "nvcc -ptx -Werror all-warnings -arch=%s -o '%s' '%s' >'%s' 2>&1",
       arch, ptx, cu, log);
   if (cuda_file_write(f, cu) && system(command) == 0)
-    text = contents(arena, ptx);
+    text = exec_read_file(arena, ptx);
   else
-    *error =
-        tt_arena_printf(arena, "%s: %.2000s", command, contents(arena, log));
+    *error = tt_arena_printf(arena, "%s: %.2000s", command,
+                             exec_read_file(arena, log));
   unlink(cu);
   unlink(ptx);
   unlink(log);

@@ -172,8 +172,8 @@ write_file(const char *path, const char *text)
   fclose(f);
 }
 
-static const char *
-read_file(struct tt_arena *arena, const char *path)
+const char *
+exec_read_file(struct tt_arena *arena, const char *path)
 {
   struct tt_sb sb = {0};
   char buf[4096];
@@ -227,7 +227,7 @@ compile(struct scratch *s, const char *cc, const char *flags, const char *text)
   if (system(cmd) == 0)
     return NULL;
   return tt_arena_printf(s->arena, "%s: %.2000s", cmd,
-                         read_file(s->arena, s->log));
+                         exec_read_file(s->arena, s->log));
 }
 
 const char *

@@ -38,6 +38,9 @@ void exec_unpack(const struct tt_tensor *, const void *bytes,
 const char *exec_compare(struct tt_arena *, const struct tt_program *,
                          struct tt_values *want, struct tt_values *got);
 
+/* What is in the file, the arena's; empty where it cannot be read. */
+const char *exec_read_file(struct tt_arena *, const char *path);
+
 /* Compile the text with $CC and the flags; NULL or the compiler's words. */
 const char *exec_compile(struct tt_arena *, const char *cc, const char *flags,
                          const char *text);

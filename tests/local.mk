@@ -30,7 +30,7 @@ tests_gpu_kernels_SOURCES = tests/gpu_kernels.c \
 	tests/cuda_file.c tests/cuda_file.h \
 	tests/example_programs.c tests/example_programs.h \
 	tests/random_schedule.c tests/random_schedule.h
-tests_gpu_kernels_LDADD = tests/librandom.a frontend/libfrontend.a \
+tests_gpu_kernels_LDADD = tests/libexec.a tests/librandom.a frontend/libfrontend.a \
 	schedule/libschedule.a codegen/libcodegen.a ir/libir.a
 EXTRA_DIST += tests/check-nvcc
 check-nvcc: tcc-tune tests/gpu_kernels

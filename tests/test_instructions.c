@@ -23,11 +23,7 @@ enum { MAX_CASES = 64 };
 static struct run
 compile_for(enum tt_built_in built_in, const char *text)
 {
-  const struct tt_frontend_options o = {.built_in = built_in};
-  struct run r = start();
-  r.result =
-      tt_compile_text(r.arena, r.diags, "t.te", text, strlen(text), &o, false);
-  tt_diags_print(r.diags, &r.text, false);
+  struct run r = compile_built_in(text, built_in);
   if (!r.result.program)
     fail_msg("%s", tt_sb_str(&r.text));
   return r;

@@ -210,19 +210,6 @@ static const struct {
      75},
 };
 
-static struct run
-with_instructions(const char *text)
-{
-  const struct tt_frontend_options o = {.built_in = TT_BUILT_IN_CUDA};
-  struct run r = start();
-  r.result =
-      tt_compile_text(r.arena, r.diags, "t.te", text, strlen(text), &o, false);
-  tt_diags_print(r.diags, &r.text, false);
-  if (!r.result.program)
-    fail_msg("%s", tt_sb_str(&r.text));
-  return r;
-}
-
 static const struct tt_space *
 space_of(struct tt_arena *ar, const struct tt_program *p, int arch)
 {
@@ -251,8 +238,10 @@ points_of_products_are_right(void **state)
     struct batch b;
     int arch = products[i].arch;
     begin(&b, arch == 75 ? "sm_75" : arch == 80 ? "sm_80" : "sm_90");
-    struct run r = with_instructions(products[i].text);
+    struct run r = compile_built_in(products[i].text, TT_BUILT_IN_CUDA);
     struct tt_program *p = r.result.program;
+    if (!p)
+      fail_msg("%s", tt_sb_str(&r.text));
     const struct tt_space *space = space_of(b.arena, p, arch);
     struct tt_values *v = values(&b, p, i);
     int *config = TT_ARRAY(b.arena, int, (size_t)space->nknobs + 1);
